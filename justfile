@@ -44,12 +44,11 @@ power failures="100" seed=`date +%s`:
 policy-lines lines="100000" seed=`date +%s`:
     POLLUX_POLICY_LINES={{lines}} POLLUX_POLICY_SEED={{seed}} nice cargo test -p pollux-policy --test it no_line_that -- --nocapture
 
-# CASES for each wire format and fault, with the client alone and with the whole program. `just chaos all` tries every offset
-# with the client; `just chaos 200 SEED` repeats a run.
+# CASES for each wire format and fault, with the client alone and with the whole program; `just chaos all` tries every
+# offset, `just chaos 200 SEED` repeats a run.
 # Cut, corrupt, duplicate and reorder the model's bytes
-chaos cases="200" seed=`date +%s`:
-    POLLUX_CHAOS_CASES={{cases}} POLLUX_CHAOS_SEED={{seed}} nice cargo test -p pollux-model --test it chaos:: -- --nocapture
-    POLLUX_CHAOS_CASES={{ if cases == "all" { "200" } else { cases } }} POLLUX_CHAOS_SEED={{seed}} nice cargo test -p pollux-cli --test chaos -- --nocapture
+chaos *args:
+    scripts/chaos.sh {{args}}
 
 # The report is in target/soak; `just soak 20000 SEED` repeats a run.
 # Run a working day in fast motion

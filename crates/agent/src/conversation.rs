@@ -59,8 +59,8 @@ pub(crate) struct Counters {
     /// Automatic compression failed and is not retried in this session.
     pub(crate) summary_failed: bool,
     pub(crate) recording_stopped: bool,
-    /// Whether it was reported that messages may not be on the disk.
-    pub(crate) unsynced: bool,
+    /// Whether a failed sync was reported in this session.
+    pub(crate) unsynced_reported: bool,
     pub(crate) compressions: u64,
     /// Context window that the server of a model reported, if smaller than the known one.
     pub(crate) named_window: Option<(String, u64)>,

@@ -208,7 +208,7 @@ impl Session {
             Err(error) => {
                 let counters = &mut self.conversation.counters;
                 let (is_told, what) = match error.is_unsynced() {
-                    true => (&mut counters.unsynced, ""),
+                    true => (&mut counters.unsynced_reported, ""),
                     false => (&mut counters.recording_stopped, "the session is no longer recorded: "),
                 };
                 if !std::mem::replace(is_told, true) {

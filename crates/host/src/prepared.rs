@@ -85,10 +85,10 @@ fn check<'a>(
     Ok(Prepared { request, loaded, session, credentials, model_of_session, permission, sandbox })
 }
 
-/// Lines about package managers whose hosts are not known.
+/// Debug notes on package managers that timed out.
 fn silent_package_managers(sandbox: &Sandbox) -> Vec<String> {
     let silent = sandbox.rights.iter().flat_map(|rights| rights.silent_package_managers());
-    silent.map(|program| format!("`{program}` did not say in time where it downloads from.")).collect()
+    silent.map(|program| format!("`{program}` timed out; its download hosts are unknown.")).collect()
 }
 
 pub fn refuse_forbidden_yolo(request: &Request, groups: &Groups) -> Result<(), Failure> {

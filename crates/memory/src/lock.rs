@@ -20,7 +20,7 @@ const POLL: Duration = Duration::from_millis(3);
 const UNREADABLE: Duration = Duration::from_secs(1);
 /// A draft this old was left behind by a process that was killed; its writer would have removed it within moments.
 const ABANDONED: Duration = Duration::from_secs(10 * 60);
-/// At most so many entries of a folder are looked at for drafts.
+/// Maximum number of folder entries searched for drafts.
 const MAX_ENTRIES: usize = 10_000;
 /// What an owner writes is far shorter.
 const MAX_CONTENT: u64 = 4096;
@@ -216,7 +216,7 @@ fn remove_drafts(folder: &Path) {
     }
 }
 
-/// The same, once for each folder: a process may have been killed before there was a lock to evict.
+/// Calls [`remove_drafts`] once per folder and process. A writer killed before it had its lock leaves nothing to evict.
 fn remove_drafts_once(path: &Path) {
     static SEEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     if let Some(folder) = path.parent()
@@ -226,7 +226,7 @@ fn remove_drafts_once(path: &Path) {
     }
 }
 
-/// Whether nobody is placing this draft any more. One without an owner may be about to be written.
+/// Whether a draft's writer is gone. A recent draft without an owner may still be being written.
 fn is_abandoned(draft: &Path) -> bool {
     let Ok(meta) = fs::symlink_metadata(draft) else { return false };
     let age = meta.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();

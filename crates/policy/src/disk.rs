@@ -28,7 +28,7 @@ pub trait Disk: Send + Sync {
     /// The first bytes of a small file, as text.
     fn text(&self, file: &Path) -> Option<String>;
 
-    /// Whether a file or folder may be written to, judging by its mode.
+    /// Whether the mode of a file or folder lets anyone write to it. It does not check whether the current user may.
     fn is_writable(&self, path: &Path) -> bool;
 }
 

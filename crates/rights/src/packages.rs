@@ -16,8 +16,9 @@ use pollux_egress::preset::{self, DownloadHost, Machine};
 
 /// A tool that takes longer is not asked.
 const LIMIT: Duration = Duration::from_secs(15);
-/// The start of the session waits for all package managers together. They need seconds on a busy machine.
-const PACKAGES: Duration = Duration::from_secs(10);
+/// Time limit for all package managers together, because the session waits for them to start. On a busy machine they
+/// take seconds.
+const PACKAGES_LIMIT: Duration = Duration::from_secs(10);
 const MAX_TEXT: u64 = 1 << 20;
 
 /// This machine, without the places that commands can write.
@@ -31,12 +32,12 @@ pub(crate) struct OwnMachine {
 impl OwnMachine {
     /// The hosts of package downloads.
     pub(crate) fn package_downloads(&self) -> PackageDownloads {
-        self.package_downloads_within(PACKAGES)
+        self.package_downloads_within(PACKAGES_LIMIT)
     }
 
     fn package_downloads_within(&self, limit: Duration) -> PackageDownloads {
         let asked =
-            AskedMachine { machine: self, deadline: Instant::now() + limit, silent: Mutex::default() };
+            MachineWithDeadline { machine: self, deadline: Instant::now() + limit, silent: Mutex::default() };
         let hosts = preset::package_downloads(&self.env, &self.home, &asked);
         let mut silent = asked.silent.into_inner().unwrap_or_else(PoisonError::into_inner);
         silent.sort();
@@ -55,7 +56,7 @@ impl OwnMachine {
         folder: &Path,
         program: &str,
         arguments: &[&str],
-    ) -> Result<Option<String>, TooLate> {
+    ) -> Result<Option<String>, TimedOut> {
         let path = self.env.get("PATH").map(OsStr::new);
         let Some(program) = SearchPath::new(path, &self.open).find_safe(program) else { return Ok(None) };
         let mut command = Command::new(program);
@@ -81,12 +82,12 @@ impl OwnMachine {
                 Ok(None) | Err(_) => {
                     let _ = child.kill();
                     let _ = child.wait();
-                    return if Instant::now() < deadline { Ok(None) } else { Err(TooLate) };
+                    return if Instant::now() < deadline { Ok(None) } else { Err(TimedOut) };
                 }
             }
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        let text = answer.recv_timeout(left).map_err(|_| TooLate)?;
+        let text = answer.recv_timeout(left).map_err(|_| TimedOut)?;
         Ok(text.filter(|_| status.success()))
     }
 
@@ -97,7 +98,7 @@ impl OwnMachine {
 }
 
 /// A program that did not answer in time.
-struct TooLate;
+struct TimedOut;
 
 /// The hosts of package downloads, and what is not known of them.
 pub(crate) struct PackageDownloads {
@@ -107,13 +108,13 @@ pub(crate) struct PackageDownloads {
 }
 
 /// The machine while package managers are asked.
-struct AskedMachine<'a> {
+struct MachineWithDeadline<'a> {
     machine: &'a OwnMachine,
     deadline: Instant,
     silent: Mutex<Vec<String>>,
 }
 
-impl Machine for AskedMachine<'_> {
+impl Machine for MachineWithDeadline<'_> {
     fn read(&self, path: &Path) -> Option<String> {
         self.machine.read(path)
     }
@@ -124,7 +125,7 @@ impl Machine for AskedMachine<'_> {
 
     fn ask(&self, program: &str, arguments: &[&str]) -> Option<String> {
         let answer = self.machine.ask_until(self.deadline, &self.machine.home, program, arguments);
-        answer.unwrap_or_else(|TooLate| {
+        answer.unwrap_or_else(|TimedOut| {
             self.silent.locked().push(program.to_owned());
             None
         })
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn package_managers_that_hang_share_one_limit_and_are_named() {
         let dir = tempfile::tempdir().unwrap();
-        // `env GOPROXY GOSUMDB` of one program and `config get registry` of the other wait for a file that never ends.
+        // The programs are `sh`: `go env …` and `npm config …` run the scripts `env` and `config`, which loop forever.
         for name in ["npm", "go", "pip"] {
             symlink("/bin/sh", dir.path().join(name)).unwrap();
         }

@@ -311,7 +311,7 @@ fn depth(path: &Path) -> usize {
 }
 
 fn distinct(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    // Comparing hundreds of paths with each other, or part by part, would be a large part of a short run.
+    // Comparing hundreds of paths pairwise, or by component, would take much of a short run.
     let mut seen: HashSet<OsString> = HashSet::with_capacity(paths.size_hint().0);
     paths.filter(|path| path.is_absolute() && seen.insert(path.as_os_str().to_owned())).collect()
 }

@@ -86,7 +86,7 @@ impl RecordError {
         matches!(self, Self::Unrestored { .. } | Self::ChangedByOthers { .. })
     }
 
-    /// Whether the message was written but is not on the disk; recording continues.
+    /// Whether a message was written but may not be on the disk. Recording continues.
     pub fn is_unsynced(&self) -> bool {
         matches!(self, Self::Unsynced { .. }) && !self.is_disk_full()
     }
@@ -241,8 +241,8 @@ impl Recorder {
         }
     }
 
-    /// Waits until all records survive what they should, at the end of a session. Fails if they do not and this was not
-    /// reported before.
+    /// Waits at the end of a session until all records are synced. Fails if a sync failed and this has not been
+    /// reported.
     pub fn finish(&self) -> Result<(), RecordError> {
         let recording = self.recording.locked();
         if let Some(syncing) = &recording.syncing {
@@ -507,7 +507,7 @@ impl Recording {
     }
 }
 
-/// Has the file say what was written to it, before it is read for a copy that replaces it.
+/// Rewrites what a failed sync may have dropped, because the file is about to be read and replaced by a copy.
 fn restore(syncing: Option<&Syncing>) {
     if let Some(syncing) = syncing {
         syncing.restore();

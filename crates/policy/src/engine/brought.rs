@@ -1,4 +1,5 @@
-//! What a command brings into the workspace: links, repositories, secrets under another name, names that are options.
+//! What a command brings into the workspace: links, repositories, secrets under another name, file names that look like
+//! options.
 //!
 //! Looks at what is copied; does not judge who uses it.
 
@@ -20,8 +21,8 @@ pub(super) struct Brings {
 }
 
 impl Brings {
-    /// Whether the repository at the top of a folder is still the same.
-    pub(super) fn spares(&self, folder: &Path) -> bool {
+    /// Whether the command cannot replace the repository at the top of this folder.
+    pub(super) fn keeps_repository(&self, folder: &Path) -> bool {
         self.into.as_ref().is_some_and(|into| !into.iter().any(|filled| folder.starts_with(filled)))
     }
 }
@@ -46,7 +47,7 @@ impl Engine {
             shell::Brought::Below => brings(Some(Vec::new())),
             kind @ (shell::Brought::Copies | shell::Brought::Links) if unsure.is_none() => {
                 let (from, to) = sources(part, &touches);
-                if touches.iter().any(odd) || self.leads_working_dirs(&from, places) {
+                if touches.iter().any(odd) || self.contains_working_dir(&from, places) {
                     return brings(None);
                 }
                 let resolve = self.options.resolve.as_ref();
@@ -59,33 +60,33 @@ impl Engine {
                 if touches.iter().any(is_remote) {
                     return brings(None);
                 }
-                let found = kind == shell::Brought::Links || self.holds_surprises(&from, part, places);
+                let found = kind == shell::Brought::Links || self.holds_special_files(&from, part, places);
                 found.then(|| Brings { program: name.to_owned(), into: Some(into) })
             }
             _ => brings(None),
         }
     }
 
-    /// Whether a source is a folder that commands run in: moved elsewhere, `..` leads out of another folder.
-    fn leads_working_dirs(&self, from: &[&Touch<'_>], places: &WorkingDirs) -> bool {
+    /// Whether a source contains a working directory of the line. Once that is moved, `..` leads to another folder.
+    fn contains_working_dir(&self, from: &[&Touch<'_>], places: &WorkingDirs) -> bool {
         places.all.iter().any(|dir| {
             from.iter().any(|touch| dir.starts_with(place(dir, touch.path, self.options.resolve.as_ref())))
         })
     }
 
     /// Whether what is copied holds more than ordinary files.
-    fn holds_surprises(&self, from: &[&Touch<'_>], part: &Part, places: &WorkingDirs) -> bool {
+    fn holds_special_files(&self, from: &[&Touch<'_>], part: &Part, places: &WorkingDirs) -> bool {
         let Some(disk) = self.options.disk.as_deref() else { return true };
         let mut look = BoundedDisk::new(disk);
         places.all.iter().any(|dir| {
             from.iter().any(|touch| {
                 if part.patterns.iter().any(|pattern| pattern.text == touch.path) {
                     return look.expand(dir, touch.path).map_or(true, |found| {
-                        found.iter().any(|one| one.linked || is_surprise(&one.path, one.kind, &mut look))
+                        found.iter().any(|one| one.linked || is_special(&one.path, one.kind, &mut look))
                     });
                 }
                 let path = place(dir, touch.path, None);
-                look.disk.kind(&path).is_some_and(|kind| is_surprise(&path, kind, &mut look))
+                look.disk.kind(&path).is_some_and(|kind| is_special(&path, kind, &mut look))
             })
         })
     }
@@ -98,7 +99,7 @@ impl Engine {
         places: &WorkingDirs,
     ) -> Option<String> {
         let (mut from, to) = sources(part, touches);
-        // A backup has another name.
+        // A backup keeps the old content of the target under another name.
         if shell::brought_by(part) == shell::Brought::Links {
             from.extend(to);
         }
@@ -127,10 +128,10 @@ impl Engine {
 /// The files that are copied, moved or sent, and those that are written.
 fn sources<'t, 'p>(part: &Part, touches: &'t [Touch<'p>]) -> (Vec<&'t Touch<'p>>, Vec<&'t Touch<'p>>) {
     let name = part.words.first().and_then(Option::as_deref).map(program_base).unwrap_or_default();
-    if !shell::moves_files(name) {
+    if !shell::operands_are_sources(name) {
         return touches.iter().partition(|touch| !touch.writes);
     }
-    // All are changed. One of those of `mv` is where it puts the others: that of an option, or the last one.
+    // Every operand is a source and is changed, except the target of `mv`: the value of `-t`, or the last operand.
     let to = match name {
         "mv" if shell::names_target(part) => Some(0),
         "mv" => touches.len().checked_sub(1),
@@ -141,8 +142,9 @@ fn sources<'t, 'p>(part: &Part, touches: &'t [Touch<'p>]) -> (Vec<&'t Touch<'p>>
     (plain(from), plain(to))
 }
 
-/// Whether a file, or one below a folder, is a link, a secret, a part of a repository, or has a name that is read otherwise.
-fn is_surprise(path: &Path, kind: EntryKind, look: &mut BoundedDisk<'_>) -> bool {
+/// Whether a file, or any file below a folder, is a link, a secret or part of a repository. Names that a shell or
+/// program would misread count, too.
+fn is_special(path: &Path, kind: EntryKind, look: &mut BoundedDisk<'_>) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return true };
     let is_odd = |c: char| c.is_whitespace() || "*?[]\\'\"".contains(c);
     let of_repository =
@@ -160,7 +162,7 @@ fn is_surprise(path: &Path, kind: EntryKind, look: &mut BoundedDisk<'_>) -> bool
         EntryKind::File => false,
         EntryKind::Link | EntryKind::Other => true,
         EntryKind::Folder => look.list(path).map_or(true, |entries| {
-            entries.iter().any(|entry| is_surprise(&path.join(&entry.name), entry.kind, look))
+            entries.iter().any(|entry| is_special(&path.join(&entry.name), entry.kind, look))
         }),
     }
 }

@@ -49,7 +49,7 @@ impl Engine {
         if !understood.parts.iter().any(runs_git) {
             return None;
         }
-        // What a packed file becomes counts as well.
+        // Unpacking `HEAD.gz` creates `HEAD`, so the name without its suffix counts.
         let named = |path: &Path| {
             let packed = path.extension().is_some_and(|end| PACKED.iter().any(|known| end == *known));
             let name = if packed { path.file_stem() } else { path.file_name() };
@@ -60,7 +60,7 @@ impl Engine {
             named(Path::new(target)) || places.all.iter().any(|from| named(&real(from)))
         };
         let redirected = understood.redirections.iter().filter(|found| found.writes);
-        // Of git's own words, `HEAD` is a commit.
+        // As an operand of git, `HEAD` is a commit, not a file.
         let written = |part| {
             let is_git = runs_git(part);
             let touches = touches(part).0.into_iter().filter(|touch| touch.writes).map(|touch| touch.path);
@@ -79,7 +79,7 @@ pub(super) fn runs_git(part: &Part) -> bool {
     matches!(part.words.first(), Some(Some(program)) if program_base(program) == "git")
 }
 
-/// Endings that programs take away when they unpack a file.
+/// Suffixes that decompressors remove.
 const PACKED: [&str; 6] = ["gz", "xz", "bz2", "zst", "lzma", "Z"];
 /// Files that make a folder a repository, or name one.
 const REPOSITORY_FILES: [&str; 5] = ["HEAD", "config", "commondir", "gitdir", ".git"];

@@ -1,8 +1,8 @@
 //! Lines in which one command brings files that others of the line use.
 //!
 //! A branch, an archive, a package or a copy may bring links that lead outside, folders that git takes for repositories,
-//! and names that are options. What such a line reads is therefore unknown when it is decided, whatever the disk holds
-//! then.
+//! and file names that look like options. What such a line reads is therefore unknown when it is decided, whatever the
+//! disk holds then.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ impl TreeChanges {
         let parts = &understood.parts;
         let repeats = parts.iter().any(|part| part.repeats != Repeats::Never || is_deferred(part));
         let is_piped = line.replace("||", "").contains('|');
-        // One command follows nothing and is followed by nothing; its redirections are opened before.
+        // A single command cannot affect another, and the shell opens its redirections before it runs.
         let alone = parts.len() < 2 && !repeats;
         let brings = |part| if alone { None } else { engine.brings(part, places) };
         Self {
@@ -77,21 +77,24 @@ impl Engine {
             return Some(format!("`{}`: a command of the same line may replace `{NOHUP_FILE}`", part.text));
         }
         let first = changes.before(at).next()?;
-        let by = &first.program;
+        let by = match first.program.as_str() {
+            "" => "another command".to_owned(),
+            program => format!("`{program}`"),
+        };
         let links = || {
             Some(format!(
-                "`{}`: `{by}` brings files in the same line, among which may be links and secrets",
+                "`{}`: in the same line, {by} may bring links or secrets into the workspace",
                 part.text
             ))
         };
         if runs_git(part) {
             let is_safe = |from: &PathBuf| {
                 self.top_of_repository(part, from)
-                    .is_some_and(|folder| changes.before(at).all(|brings| brings.spares(&folder)))
+                    .is_some_and(|folder| changes.before(at).all(|brings| brings.keeps_repository(&folder)))
             };
             if !places.all.iter().all(is_safe) {
                 return Some(format!(
-                    "`{}`: `{by}` brings files in the same line, among which may be another repository",
+                    "`{}`: in the same line, {by} may bring another repository into the workspace",
                     part.text
                 ));
             }
@@ -117,7 +120,7 @@ impl Engine {
         !touches.is_empty() && !stays || unsure.is_some()
     }
 
-    /// The folder in which git finds a repository right at the top: no file that is checked out takes the place of that.
+    /// The folder that git runs in, if `.git` is directly in it: no checkout replaces that `.git`.
     fn top_of_repository(&self, part: &Part, from: &Path) -> Option<PathBuf> {
         let disk = self.options.disk.as_deref()?;
         let real = |folder: &Path| place(folder, "", self.options.resolve.as_ref());
@@ -139,10 +142,10 @@ fn is_deferred(part: &Part) -> bool {
     part.behind.iter().any(|name| name == "trap")
 }
 
-/// Whether a command replaces the file that `nohup` writes, or takes the right to write it.
+/// Whether a command replaces the file that `nohup` writes, or may make it read-only.
 fn moves_nohup(part: &Part) -> bool {
     let name = part.words.first().and_then(Option::as_deref).map(super::program_base).unwrap_or_default();
     let named = |path: &str| path.trim_end_matches('/').ends_with(NOHUP_FILE);
-    shell::changes_rights(name)
+    shell::changes_permissions(name)
         || shell::touches(part).0.iter().any(|touch| touch.writes && named(touch.path))
 }

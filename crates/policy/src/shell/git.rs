@@ -231,9 +231,10 @@ fn subcommand_runs(call: &Invocation<'_>, subcommand: &str, arguments: &[Word], 
     }
 }
 
-/// Whether one of these options is among the arguments, abbreviated, glued to others or to a value.
+/// Whether the arguments contain one of these options: abbreviated, in a cluster, or with a value attached.
 fn is_given(options: &[&str], texts: &[&str]) -> bool {
-    // Words that may be values of other options count as well; letters behind such an option are its value.
+    // A word that may be another option's value counts as well, to be safe. In a cluster, the letters after an option
+    // that takes a value are that value.
     let is_short = |text: &str, letter: char| {
         let letters = text.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or_default();
         letters
@@ -257,7 +258,8 @@ fn strategy(subcommand: &str, texts: &[&str], found: &mut Findings) {
         let (name, attached) =
             text.split_once('=').map_or((*text, None), |(name, value)| (name, Some(value)));
         let is_long = name.len() > 4 && "--strategy".starts_with(name);
-        // Elsewhere it signs the commit; what follows these letters is their value.
+        // With other subcommands `-s` may mean `--signoff`. After one of these letters, the rest of the word is its
+        // value.
         let is_short = matches!(subcommand, "merge" | "rebase" | "pull");
         let cluster = text.strip_prefix('-').filter(|letters| is_short && !letters.starts_with('-'));
         let cluster = cluster.filter(|letters| {

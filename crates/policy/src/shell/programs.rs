@@ -155,7 +155,7 @@ impl Program {
         self.short.iter().any(|(_, choice)| acts(choice)) || self.long.iter().any(|(_, choice)| acts(choice))
     }
 
-    /// Every long option that a text may be, in full or abbreviated.
+    /// The long options whose names satisfy `fits`.
     pub(super) fn long_by<'p>(
         &'p self,
         fits: impl Fn(&str) -> bool + 'p,

@@ -54,8 +54,8 @@ pub(crate) fn brought_by(part: &Part) -> Brought {
     }
 }
 
-/// Whether all operands of a program are sources, also where it changes them.
-pub(crate) fn moves_files(name: &str) -> bool {
+/// Whether all operands of a program are sources, even if it also changes or replaces them.
+pub(crate) fn operands_are_sources(name: &str) -> bool {
     lists::holds("copies/all", name)
 }
 
@@ -71,8 +71,8 @@ pub(crate) fn acts_on_entries(name: &str) -> bool {
 }
 
 /// Whether a program changes who may write a file.
-pub(crate) fn changes_rights(name: &str) -> bool {
-    lists::holds("acts/rights", name)
+pub(crate) fn changes_permissions(name: &str) -> bool {
+    lists::holds("acts/permissions", name)
 }
 
 /// Whether the next word of a git command is free text.

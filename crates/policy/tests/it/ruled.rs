@@ -53,7 +53,7 @@ fn place() -> Hostile {
 }
 
 #[test]
-fn rules_on_whole_programs_cover_lines_as_written() {
+fn rules_on_whole_programs_decide_as_the_table_says() {
     let place = place();
     let engine = with_rules_in(&rules(), place.options());
     let mut wrong = Vec::new();

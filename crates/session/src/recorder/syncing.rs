@@ -23,11 +23,11 @@ const GATHERED: Duration = Duration::from_millis(10);
 /// A disk that takes longer is not waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a sync that failed is left alone if nothing else is written.
+/// Time until a failed sync is retried if nothing else is written.
 #[cfg(not(test))]
-const AGAIN: Duration = Duration::from_secs(30);
+const RETRY_AFTER: Duration = Duration::from_secs(30);
 #[cfg(test)]
-const AGAIN: Duration = Duration::from_millis(20);
+const RETRY_AFTER: Duration = Duration::from_millis(20);
 
 /// The records of a session on their way to the disk.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,7 @@ struct State {
     failure: Option<io::Error>,
     /// Whether the failure was reported. It is not reported again until a sync succeeds.
     is_reported: bool,
-    /// Number of writes that the end of the session gave up waiting for.
+    /// The value of `written` after the last attempt of [`Syncing::finish`]; it does not wait for those writes again.
     given_up: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ struct Group {
     file: Option<Arc<dyn SyncedFile>>,
     /// What was written to the file.
     unsynced: Unsynced,
-    /// Whether a sync of it failed: it is written again before another counts.
+    /// Whether a sync of the file failed. Its writes must then be repeated before a sync counts.
     is_doubtful: bool,
     /// The folder, if it has a new name.
     folder: Option<PathBuf>,
@@ -122,7 +122,8 @@ impl Syncing {
         });
     }
 
-    /// Makes a change and has it synced. What failed is not; a sync that writes again waits for the change to be made.
+    /// Makes a change and queues a sync if it succeeds. The lock is held meanwhile, so that a rewrite cannot put older
+    /// bytes over newer ones.
     fn change(&self, change: impl FnOnce(&mut Group) -> io::Result<()>) -> io::Result<()> {
         let mut state = self.0.state.locked();
         change(&mut state.next)?;
@@ -237,7 +238,8 @@ impl Syncing {
 }
 
 impl Group {
-    /// What was written to this file. Another one took its place when it was on the disk with all the file had held.
+    /// The unsynced writes to this file. If it replaced another, the old writes are dropped: it was synced in full
+    /// before it took that place.
     fn of(&mut self, file: &Arc<dyn SyncedFile>) -> &mut Unsynced {
         if self.file.as_ref().is_none_or(|known| !Arc::ptr_eq(known, file)) {
             self.file = Some(Arc::clone(file));
@@ -334,7 +336,7 @@ fn sync_in_groups(work: &Receiver<Work>) {
     }
 }
 
-/// Sessions whose last sync failed. The next one may be theirs even if they write nothing more.
+/// Sessions whose last sync failed, retried after [`RETRY_AFTER`] even if they write nothing more.
 #[derive(Default)]
 struct Failed(Vec<(Instant, Weak<Shared>)>);
 
@@ -342,7 +344,7 @@ impl Failed {
     fn add(&mut self, session: &Syncing) {
         let session = Arc::downgrade(&session.0);
         self.0.retain(|(_, known)| !known.ptr_eq(&session));
-        self.0.push((Instant::now() + AGAIN, session));
+        self.0.push((Instant::now() + RETRY_AFTER, session));
     }
 
     /// When the first of them is tried again.
@@ -350,7 +352,7 @@ impl Failed {
         self.0.first().map(|(due, _)| *due)
     }
 
-    /// Those whose time has come and that nothing was synced for since.
+    /// Removes the sessions that are due and returns those still not synced.
     fn take(&mut self) -> Vec<Syncing> {
         let now = Instant::now();
         let later = self.0.iter().position(|(due, _)| *due > now).unwrap_or(self.0.len());

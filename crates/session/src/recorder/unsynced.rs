@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 
 use pollux_config::files;
 
-/// What is kept for one file. A working disk takes it within moments; of one that fails, the latest megabytes are enough.
+/// Maximum kept per file. A working disk syncs this much within moments; above it, nothing is kept.
 const MAX_BYTES: usize = 16 << 20;
 /// What a piece costs besides its bytes.
 const PIECE: usize = 64;
@@ -42,7 +42,7 @@ impl SyncedFile for File {
     }
 }
 
-/// The latest bytes of a file that may not be on the disk.
+/// All bytes of a file that may not be on the disk, or none if they exceed the limit.
 #[derive(Debug)]
 pub(super) struct Unsynced {
     /// By offset; they do not overlap.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_again_gives_what_the_writes_gave_in_whatever_order_they_overlap() {
+    fn write_again_reproduces_overlapping_writes() {
         let mut random = 7_u64;
         let mut below = |limit: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_is_kept_is_not_kept_in_part() {
+    fn above_the_limit_nothing_is_kept() {
         let mut unsynced = Unsynced::at_most(200);
         unsynced.wrote(0, &[1; 100]);
         assert!(unsynced.write_again(&Memory::default()).unwrap());

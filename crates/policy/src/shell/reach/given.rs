@@ -8,7 +8,7 @@ use super::super::{lists, variables};
 use super::{AT_RUN_TIME, Touch, Word, unknown};
 
 pub(super) const LEAVES: &str = "an option lets it work outside the workspace";
-const RUNS: &str = "an option names a program that it runs";
+const RUNS: &str = "an argument may make it run a program or read further options";
 const SETS: &str = "an argument sets a variable that may run a program";
 
 /// Arguments, taken apart.
@@ -38,7 +38,7 @@ impl<'p> Given<'p> {
                 continue;
             };
             if text == "--" {
-                // Behind it are the arguments of the program that these run.
+                // For these programs, the words after `--` belong to the program they run.
                 if !matches!(name, "cargo" | "npm" | "pnpm" | "yarn") {
                     given.operands.extend(rest.by_ref().filter_map(|word| word.text));
                     given.unsure = given.unsure.or_else(|| unknown(words));
@@ -120,7 +120,7 @@ impl<'p> Given<'p> {
             if after.is_empty() {
                 return (!choice.attached).then_some(Expects { kind, certain: known });
             }
-            // Marks what a program does in some mode, such as `-x` of tar.
+            // A mode such as tar's `-x`: `out?` only says that the mode writes; the letters after it are options.
             if choice.attached && kind == Kind::Out {
                 continue;
             }
@@ -132,7 +132,7 @@ impl<'p> Given<'p> {
                 return None;
             }
         }
-        // A value of an option that is not known.
+        // This may be the value of an unknown option, such as `-x../y`.
         if !known && let Some(place) = letters.find(['/', '~', '.']).filter(|_| letters.contains(['/', '~']))
         {
             self.take(Kind::Out, letters.split_at(place).1);
@@ -211,7 +211,7 @@ impl<'p> Given<'p> {
     }
 }
 
-/// Whether a word is one of these options, abbreviated or among others.
+/// Whether a word is one of these options, possibly abbreviated or in a cluster.
 pub(super) fn is_one_of(options: &[&str], text: &str) -> bool {
     let given = text.split('=').next().unwrap_or_default();
     options.iter().any(|option| match option.strip_prefix("--") {
@@ -350,7 +350,7 @@ pub(super) fn tar<'p>(program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'p>>,
     if old && (is_one_of(lists::list("outside/tar"), &format!("-{first}"))) {
         given.unsure = Some(LEAVES);
     }
-    // Their values follow in the order of the letters.
+    // In this old style, option values are separate words that are not assigned here, so any of them may run a program.
     if old && first.contains(['I', 'F', 'T']) {
         given.unsure = Some(RUNS);
     }
@@ -358,7 +358,7 @@ pub(super) fn tar<'p>(program: &Program, words: &[Word<'p>]) -> (Vec<Touch<'p>>,
     let creates = packs(&texts);
     let operands = std::mem::take(&mut given.operands);
     let archive = operands.first().copied().filter(|_| old && first.contains('f'));
-    // Other files of options are marked as written already.
+    // This marks the archive as written; the table marks the files of other options.
     given.named.iter_mut().for_each(|touch| touch.writes |= creates);
     given.named.extend(operands.iter().map(|path| Touch { path, writes: creates && archive == Some(*path) }));
     // An archive on another machine is reached by a program.

@@ -138,7 +138,7 @@ fn a_note_stays_if_more_was_lost_than_can_be_written_again() {
 }
 
 #[test]
-fn a_title_is_written_behind_what_a_failed_sync_dropped() {
+fn restore_writes_back_what_a_failed_sync_dropped() {
     let (file, syncing) = (FaultyFile::failing(usize::MAX), Syncing::default());
     let mut medium = medium(&file, Path::new("session-a.json"), &syncing);
     medium.write_at(0, b"text").unwrap();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Pos;
 
-/// At most so many are kept; then the oldest goes.
+/// Maximum number of marks; the oldest is dropped first.
 const MAX: usize = 16;
 
 /// A place in the text of the composer, for something that comes later.
@@ -34,7 +34,7 @@ impl Marks {
         Some(self.places.remove(index).1)
     }
 
-    /// Moves them with a text that took the place of another. What is inserted at a mark comes behind it.
+    /// Moves the marks when text is replaced. Text inserted at a mark goes after it.
     pub(super) fn follow(&mut self, replaced: &Range<Pos>, new_end: Pos) {
         let Range { start, end } = *replaced;
         for (_, place) in &mut self.places {

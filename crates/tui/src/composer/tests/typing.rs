@@ -314,7 +314,7 @@ fn what_is_known_twice_is_recalled_once() {
 }
 
 #[test]
-fn what_was_asked_for_earlier_is_inserted_where_the_cursor_was() {
+fn late_content_is_inserted_at_its_mark() {
     for (before, typed, after) in [
         ("see |", "and explain", "see @/tmp/a.png and explain|"),
         ("see| this", "<End>, now", "see @/tmp/a.png  this, now|"),
@@ -334,7 +334,7 @@ fn what_was_asked_for_earlier_is_inserted_where_the_cursor_was() {
 }
 
 #[test]
-fn what_was_asked_for_in_a_prompt_that_was_sent_goes_to_the_cursor() {
+fn late_content_goes_to_the_cursor_if_its_prompt_was_sent() {
     let mut harness = ComposerHarness::with("see |");
     let first = harness.composer.mark();
     harness.press("<Enter>next one");
