@@ -17,7 +17,7 @@ use crate::file::{RuleOrigin, parse};
 use crate::pattern::json_string;
 use crate::request::{Request, RuleSource};
 use crate::rule::Rule;
-use crate::shell;
+use crate::shell::{self, Part};
 use crate::tier::{Rank, Tier};
 use crate::tool_name::{SHELL, qualified};
 
@@ -125,12 +125,20 @@ impl Grant {
             if shell::is_dangerous(part).is_some() {
                 return None;
             }
+        }
+        self.allow_redirection = !understood.redirections.iter().all(leaves_no_file);
+        // A command that only reads needs no rule beside others; one would cover secrets, and files anywhere.
+        let needs_rule = |part: &&Part| self.allow_redirection || shell::reads(part).is_none();
+        let mut covered: Vec<&Part> = understood.parts.iter().filter(needs_rule).collect();
+        if covered.is_empty() {
+            covered.extend(&understood.parts);
+        }
+        for part in covered {
             let prefix = root(part)?;
             if !self.command_prefixes.contains(&prefix) {
                 self.command_prefixes.push(prefix);
             }
         }
-        self.allow_redirection = !understood.redirections.iter().all(leaves_no_file);
         let list: Vec<String> = self.command_prefixes.iter().map(|prefix| format!("`{prefix} …`")).collect();
         let files = if self.allow_redirection { ", with output to files" } else { "" };
         self.shown = format!("commands that begin with {}{files}", list.join(", "));

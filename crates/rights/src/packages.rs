@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -13,12 +14,13 @@ use pollux_config::env::Env;
 use pollux_config::search_path::SearchPath;
 use pollux_domain::sync::Locked as _;
 use pollux_egress::preset::{self, DownloadHost, Machine};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// A tool that takes longer is not asked.
 const LIMIT: Duration = Duration::from_secs(15);
 /// Time limit for all package managers together, because the session waits for them to start. On a busy machine they
 /// take seconds.
-const PACKAGES_LIMIT: Duration = Duration::from_secs(10);
+const PACKAGES_LIMIT: Duration = Duration::from_secs(5);
 const MAX_TEXT: u64 = 1 << 20;
 
 /// This machine, without the places that commands can write.
@@ -62,7 +64,7 @@ impl OwnMachine {
         let mut command = Command::new(program);
         let harmless = self.env.iter().filter(|(name, value)| !is_credential(&name.to_uppercase(), value));
         command.args(arguments).current_dir(folder).env_clear().envs(harmless);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let Ok(mut child) = command.spawn() else { return Ok(None) };
         let (sender, answer) = mpsc::channel();
         let stdout = child.stdout.take();
@@ -80,7 +82,9 @@ impl OwnMachine {
                     std::thread::sleep(Duration::from_millis(2))
                 }
                 Ok(None) | Err(_) => {
-                    let _ = child.kill();
+                    // A launcher waits for the program that hangs.
+                    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+                    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
                     let _ = child.wait();
                     return if Instant::now() < deadline { Ok(None) } else { Err(TimedOut) };
                 }

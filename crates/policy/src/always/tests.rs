@@ -85,6 +85,9 @@ fn a_command_grant_covers_program_and_subcommand() {
         ("git push origin", Some(vec!["git push"])),
         ("make", Some(vec!["make"])),
         ("cargo test && terser x", Some(vec!["cargo test", "terser"])),
+        ("cargo test 2>&1 | tail -5", Some(vec!["cargo test"])),
+        ("make; git status && cat a", Some(vec!["make"])),
+        ("make | tee log > copy", Some(vec!["make", "tee"])),
         ("python3 a.py", Some(vec!["python3 a.py"])),
         ("git -C /x push", None),
         ("rm -rf build", None),
@@ -102,6 +105,19 @@ fn a_command_grant_covers_program_and_subcommand() {
             assert_eq!(decision, Decision::Allow, "{command}");
         }
     }
+}
+
+#[test]
+fn a_grant_covers_no_reading_beside_other_commands() {
+    let grant = grant_for_command("tar xf a.tar && cat d/x");
+    assert_eq!(grant.command_prefixes, ["tar"]);
+    let engine = reloaded(&grant);
+    for command in ["cat .env", "cat ../x", "tar xf a.tar && cat d/x"] {
+        let args = object(json!({"command": command}));
+        let decision = engine.decide(&request("run_shell_command", None, &args)).decision;
+        assert_eq!(decision, Decision::Ask, "{command}");
+    }
+    assert_eq!(grant_for_command("cat ../x").command_prefixes, ["cat"]);
 }
 
 #[test]
