@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use pollux_config::env::Env;
 use pollux_config::files::{self, Mode};
@@ -15,8 +15,8 @@ use super::Clip;
 
 /// Maximum size of the clipboard's content.
 const MOST_BYTES: u64 = 20 * 1024 * 1024;
-/// The clipboard's owner may never answer.
-const LIMIT: Duration = Duration::from_secs(3);
+/// The clipboard's owner may never answer. On a busy machine it takes seconds.
+const LIMIT: Duration = Duration::from_secs(10);
 /// Older images are deleted.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -51,6 +51,11 @@ const WAYS: &[Way] = &[
 
 /// The clipboard's content: an image, saved to a file in this folder, or text.
 pub(super) fn look(env: &Env, folder: &Path) -> Clip {
+    look_within(LIMIT, env, folder)
+}
+
+pub(super) fn look_within(limit: Duration, env: &Env, folder: &Path) -> Clip {
+    let until = Instant::now() + limit;
     let is_useful = |way: &&Way| way.needs.is_empty() || env.non_empty(way.needs).is_some();
     let ways: Vec<(&Way, PathBuf)> = WAYS
         .iter()
@@ -61,37 +66,45 @@ pub(super) fn look(env: &Env, folder: &Path) -> Clip {
         return Clip::Nothing(NO_PROGRAM.to_owned());
     }
     for (way, program) in ways.iter().filter(|(way, _)| !way.picture.is_empty()) {
-        match printed(program, way.picture, env) {
+        match printed(program, way.picture, env, until) {
             Ok(bytes) => {
                 if let Some(picture) = picture(bytes) {
                     return saved(&picture, folder);
                 }
             }
-            Err(TooMuch) => {
-                return Clip::Nothing("The image on the clipboard exceeds 20 MB.".to_owned());
-            }
+            Err(unread) => return Clip::Nothing(unread.message("image")),
         }
     }
     let has_text = |way: &Way| !way.text.is_empty() || way.program == "pbpaste";
     for (way, program) in ways.iter().filter(|(way, _)| has_text(way)) {
-        match printed(program, way.text, env) {
+        match printed(program, way.text, env, until) {
             Ok(bytes) if !bytes.is_empty() => {
                 return Clip::Text(String::from_utf8_lossy(&bytes).into_owned());
             }
             Ok(_) => {}
-            Err(TooMuch) => {
-                return Clip::Nothing("The text on the clipboard exceeds 20 MB.".to_owned());
-            }
+            Err(unread) => return Clip::Nothing(unread.message("text")),
         }
     }
     Clip::Nothing("The clipboard has neither text nor an image.".to_owned())
 }
 
-/// The output exceeds the limit.
-struct TooMuch;
+/// Why the output of a clipboard program is not known.
+enum Unread {
+    TooMuch,
+    TimedOut,
+}
 
-/// The output of a program; empty if it fails or times out.
-fn printed(program: &Path, arguments: &[&str], env: &Env) -> Result<Vec<u8>, TooMuch> {
+impl Unread {
+    fn message(&self, what: &str) -> String {
+        match self {
+            Self::TooMuch => format!("The {what} on the clipboard exceeds 20 MB."),
+            Self::TimedOut => "The clipboard did not answer in time. Try again.".to_owned(),
+        }
+    }
+}
+
+/// The output of a program; empty if it fails.
+fn printed(program: &Path, arguments: &[&str], env: &Env, until: Instant) -> Result<Vec<u8>, Unread> {
     let started = Command::new(program)
         .args(arguments)
         .current_dir(env.cwd())
@@ -109,16 +122,18 @@ fn printed(program: &Path, arguments: &[&str], env: &Env) -> Result<Vec<u8>, Too
         let read = out.take(MOST_BYTES + 1).read_to_end(&mut bytes);
         let _ = done.send(read.map(|_| bytes).unwrap_or_default());
     });
-    let bytes = if reader.is_ok() { reads.recv_timeout(LIMIT).ok() } else { None };
+    let left = until.saturating_duration_since(Instant::now());
+    let bytes = if reader.is_ok() { reads.recv_timeout(left).ok() } else { None };
     match bytes {
         None => {
             let _ = child.kill();
-            Ok(ended(child, Vec::new()))
+            drop(ended(child, Vec::new()));
+            Err(Unread::TimedOut)
         }
         Some(bytes) if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MOST_BYTES => {
             let _ = child.kill();
             drop(ended(child, bytes));
-            Err(TooMuch)
+            Err(Unread::TooMuch)
         }
         Some(bytes) => Ok(ended(child, bytes)),
     }

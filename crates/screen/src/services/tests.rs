@@ -1,8 +1,9 @@
 #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
@@ -39,8 +40,11 @@ impl Scene {
     }
 
     fn program(&self, name: &str, script: &str) {
-        self.file(&format!("bin/{name}"), &format!("#!/bin/sh\n{script}\n"));
-        fs::set_permissions(self.path(&format!("bin/{name}")), fs::Permissions::from_mode(0o755)).unwrap();
+        // Another process writes it: a file that a child of another test has open for writing cannot be run.
+        let write = r##"mkdir -p "${1%/*}" && printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""##;
+        let file = self.path(&format!("bin/{name}"));
+        let written = Command::new("/bin/sh").args(["-c", write, "sh"]).arg(file).arg(script).status();
+        assert!(written.unwrap().success());
     }
 
     fn var(&mut self, key: &str, value: &str) {
@@ -253,6 +257,13 @@ fn the_clipboard_gives_a_picture_else_a_text_else_a_reason() {
     scene.program("wl-paste", "exit 1");
     let Clip::Nothing(why) = scene.services().clipboard() else { panic!("something") };
     assert!(why.contains("neither text nor an image"), "{why}");
+    scene.program("wl-paste", "exec sleep 600");
+    let services = scene.services();
+    let soon = Duration::from_millis(50);
+    let Clip::Nothing(why) = clipboard::look_within(soon, &services.env, &scene.path("temp")) else {
+        panic!("something")
+    };
+    assert!(why.contains("did not answer"), "{why}");
 }
 
 #[test]
