@@ -117,7 +117,7 @@ impl Engine {
         self.weigh_doubts(call, &understood, &mut verdict);
         self.weigh_place(call, &understood, &places, &mut verdict);
         if understood.exposes && call.request.mode != ApprovalMode::Yolo {
-            let reason = "it prints an environment variable, which may contain a secret".to_owned();
+            let reason = "it prints or passes on an environment variable that may contain a secret".to_owned();
             tighten(&mut verdict, Decision::Ask, None, reason);
         }
         verdict.parts = parts;
