@@ -248,14 +248,14 @@ impl Scene {
         all
     }
 
-    /// Everything in the workspace that another program would act on.
+    /// Everything in the workspace that another program would act on. What is undone meanwhile is left out.
     pub(crate) fn active(&self) -> String {
         let mut all = Vec::new();
         let mut folders = vec![self.path("w")];
         while let Some(folder) = folders.pop() {
-            for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
                 let name = path.file_name().unwrap().to_string_lossy().into_owned();
-                let meta = path.symlink_metadata().unwrap();
+                let Ok(meta) = path.symlink_metadata() else { continue };
                 let number = name.rsplit_once(".sandbox-blocked-").map(|(_, number)| number.parse::<u64>());
                 if number.is_some_and(|number| number.is_ok()) {
                     continue;
