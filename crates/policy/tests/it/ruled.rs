@@ -13,7 +13,8 @@ use crate::reads::{Hostile, hostile, remove_odd_names};
 
 /// The programs that a user might allow as a whole.
 const ALLOWED: &str = "git cargo npm make rm tar unzip cp mv ln install rsync tee touch mkdir rmdir dd sed sort chmod \
-                       patch curl wget gcc go zip gzip split python3 pytest tsc seq yarn pnpm truncate jest xz awk pack";
+                       patch curl wget gcc go zip gzip split python3 pytest tsc seq yarn pnpm truncate jest xz awk pack \
+                       gmake bun g++ cc clang rustc csplit docker scp";
 
 fn rules() -> String {
     let programs: Vec<String> = ALLOWED.split_whitespace().map(|name| format!("{name:?}")).collect();
@@ -45,6 +46,10 @@ fn place() -> Hostile {
         "web/deep/a",
         "links/a",
         "HEADS/x",
+        "Makefile",
+        "Dockerfile",
+        "sub/rules.mk",
+        "docs/notes.txt",
     ] {
         write(&project.join(file), "x\n");
     }
