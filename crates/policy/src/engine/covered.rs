@@ -18,7 +18,9 @@ impl Engine {
         let files = shell::build_files(part);
         let file = files.into_iter().find(|file| {
             let is_protected = !self.options.protect_build_files
-                || places.all.iter().all(|dir| self.protected(call, dir, file).is_some());
+                || places.all.iter().all(|dir| {
+                    self.protected(call, dir, file).is_some_and(|source| source.label == "build files")
+                });
             !is_protected || file.starts_with(['-', '/']) || !self.exists_below(file, touches, places)
         })?;
         Some(format!("`{file}` is not a build file that is protected from edits"))

@@ -207,6 +207,8 @@ impl Invocation<'_> {
             let name = text.rsplit('/').next().unwrap_or_default();
             let end = name.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
             text == "."
+                || text.starts_with(':')
+                || text.contains(['*', '?', '['])
                 || text.ends_with('/')
                 || !end.is_empty() && end.len() < 6 && end.chars().all(|c| c.is_ascii_alphabetic())
         };

@@ -14,7 +14,8 @@ use crate::reads::{Hostile, hostile, remove_odd_names};
 /// The programs that a user might allow as a whole.
 const ALLOWED: &str = "git cargo npm make rm tar unzip cp mv ln install rsync tee touch mkdir rmdir dd sed sort chmod \
                        patch curl wget gcc go zip gzip split python3 pytest tsc seq yarn pnpm truncate jest xz awk pack \
-                       gmake bun g++ cc clang rustc csplit docker scp";
+                       gmake bun g++ cc clang rustc csplit docker scp ninja just cmake ant gradle mvn rake \
+                       tox nox bmake";
 
 fn rules() -> String {
     let programs: Vec<String> = ALLOWED.split_whitespace().map(|name| format!("{name:?}")).collect();
@@ -50,6 +51,7 @@ fn place() -> Hostile {
         "Dockerfile",
         "sub/rules.mk",
         "docs/notes.txt",
+        ".git/COMMIT_EDITMSG",
     ] {
         write(&project.join(file), "x\n");
     }

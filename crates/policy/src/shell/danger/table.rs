@@ -55,11 +55,13 @@ impl Row {
             arguments = without_value(option, &arguments);
         }
         let arguments = arguments.as_slice();
+        // An option behind `--` is none.
+        let options = arguments.split(|word| *word == "--").next().unwrap_or_default();
         let mut wanted =
             self.conditions.iter().filter(|condition| !condition.starts_with(['!', '~'])).peekable();
         let mut excluded = self.conditions.iter().filter_map(|condition| condition.strip_prefix('!'));
         (wanted.peek().is_none() || wanted.any(|condition| is_met(condition, arguments)))
-            && !excluded.any(|condition| is_met(condition, arguments))
+            && !excluded.any(|condition| is_met(condition, options))
     }
 }
 

@@ -198,13 +198,24 @@ pub(super) fn is_tame_setting(operand: &str) -> bool {
 
 /// The file of an address, or everything if it is only known when the program puts it together.
 fn local_file(text: &str, writes: bool) -> Option<Touch<'_>> {
+    let text = text.trim_start();
+    // `--url @file`
+    if let Some(path) = text.strip_prefix('@') {
+        return Some(Touch { path, writes: false });
+    }
     let (scheme, rest) = text.split_once(':')?;
     if scheme.contains(['{', '[']) {
         return Some(ANYWHERE);
     }
-    let path = rest.strip_prefix("//localhost").or(rest.strip_prefix("//")).unwrap_or(rest);
-    let is_pattern = path.contains(['{', '[', '%']);
-    scheme.eq_ignore_ascii_case("file").then_some(if is_pattern { ANYWHERE } else { Touch { path, writes } })
+    if !scheme.eq_ignore_ascii_case("file") {
+        return None;
+    }
+    // The name of this machine may stand before the path.
+    let path = rest.strip_prefix("//").map_or(rest, |rest| match rest.find('/') {
+        Some(place) => rest.split_at(place).1,
+        None => rest,
+    });
+    Some(if path.contains(['{', '[', '%']) { ANYWHERE } else { Touch { path, writes } })
 }
 
 /// The file that a download is written to: the last component of the address.

@@ -232,7 +232,11 @@ impl<'p> Given<'p> {
                     self.named.push(Touch { path: operand, writes: true });
                 }
                 [] if name == "unzip" => self.named.push(Touch { path: operand, writes: true }),
-                [Kind::File] if program.traits.argument_files && operand.starts_with('@') => {
+                // A compiler shows the files that a program from standard input includes.
+                [Kind::File]
+                    if program.traits.argument_files
+                        && (operand.starts_with('@') || *operand == "-" || operand.starts_with("/dev/")) =>
+                {
                     self.unsure = Some(RUNS);
                 }
                 [Kind::File] => self.named.push(Touch { path: operand, writes: false }),
