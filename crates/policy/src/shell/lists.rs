@@ -19,11 +19,17 @@ pub(super) fn holds(section: &str, word: &str) -> bool {
     list(section).contains(&word)
 }
 
-/// The same, where a word of the list that ends in `*` stands for all that begin so.
+/// The same, where `*` in a word of the list stands for any text.
 pub(super) fn matches(section: &str, word: &str) -> bool {
-    list(section).iter().any(|known| match known.strip_suffix('*') {
-        Some(start) => word.starts_with(start),
-        None => *known == word,
+    list(section).iter().any(|known| {
+        let mut pieces = known.split('*');
+        let start = pieces.next().unwrap_or_default();
+        let Some(end) = pieces.next_back() else { return *known == word };
+        let mut rest = word.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+        for piece in pieces {
+            rest = rest.and_then(|rest| rest.split_once(piece)).map(|(_, rest)| rest);
+        }
+        rest.is_some()
     })
 }
 

@@ -97,6 +97,18 @@ impl<'p> Given<'p> {
         }
     }
 
+    /// Whether the words behind `--` belong to the program that a program runs.
+    pub(super) fn hands_on(&self, name: &str) -> bool {
+        match (name, self.operands.as_slice()) {
+            ("cargo", _) => true,
+            ("npm" | "pnpm" | "yarn" | "bun", [verb, rest @ ..]) => {
+                let is_named = !matches!(*verb, "run" | "run-script") || !rest.is_empty();
+                is_named && !lists::holds("takes/packages", verb)
+            }
+            _ => false,
+        }
+    }
+
     /// What `cargo rustc -- …` and the like pass on.
     pub(super) fn passes_on(&mut self, name: &str, words: &[Word<'p>]) {
         let verb = self.operands.iter().find(|operand| !operand.starts_with('+'));

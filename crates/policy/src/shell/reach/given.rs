@@ -52,7 +52,7 @@ impl<'p> Given<'p> {
             if text == "--" {
                 let behind: Vec<Word<'p>> = rest.by_ref().copied().collect();
                 // For these programs, the words after `--` belong to the program they run.
-                if matches!(name, "cargo" | "npm" | "pnpm" | "yarn" | "bun") {
+                if given.hands_on(name) {
                     given.passes_on(name, &behind);
                 } else {
                     given.operands.extend(behind.iter().filter_map(|word| word.text));
