@@ -76,3 +76,28 @@ fn rules_on_whole_programs_decide_as_the_table_says() {
     }
     assert!(wrong.is_empty(), "{} decisions not as written:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+#[test]
+fn a_rule_that_names_a_subcommand_covers_it() {
+    let place = place();
+    let rule = |prefix: &str| {
+        format!(
+            "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = {prefix:?}\ndecision = \"allow\"\npriority = 9\n"
+        )
+    };
+    for (prefix, command, expected) in [
+        ("npm explore", "npm explore x", "allow"),
+        ("npm", "npm explore x", "ask"),
+        ("npm run", "npm run build", "allow"),
+        ("npm run", "npm run env", "ask"),
+        ("docker push", "docker push x", "allow"),
+        ("docker push", "docker login", "ask"),
+        ("make -p", "make -p", "allow"),
+        ("make", "make -p", "ask"),
+        ("make -f a.txt", "make -f a.txt", "allow"),
+    ] {
+        let engine = with_rules_in(&rule(prefix), place.options());
+        let verdict = decide_in(&engine, &place.project, command, ApprovalMode::Default, true);
+        assert_eq!(verdict.decision.as_str(), expected, "{prefix}: {command}: {}", verdict.reason);
+    }
+}
