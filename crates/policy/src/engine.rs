@@ -6,6 +6,7 @@
 mod brought;
 mod call;
 mod checks;
+mod covered;
 mod index;
 mod prefix;
 mod protection;

@@ -30,11 +30,13 @@ mod word;
 mod wrapper;
 
 pub use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
+pub(crate) use danger::checked_out;
 pub use danger::is_dangerous;
 pub(crate) use git::{changes_tree, git_directory, subcommand_place as git_subcommand};
 pub use names::program_names;
 pub(crate) use reach::{
-    Brought, acts_on_entries, brought_by, changes_permissions, names_target, operands_are_sources,
+    Brought, acts_on_entries, brought_by, build_files, changes_permissions, names_target,
+    operands_are_sources, uncovered,
 };
 pub use reach::{Touch, touches};
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};

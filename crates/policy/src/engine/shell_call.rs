@@ -210,6 +210,9 @@ impl Engine {
         if let (Some(why), Specificity::Loosely) = (&destroys, spelt) {
             return Some(why.clone());
         }
+        if let Some(why) = self.checks_out_files(part, places).filter(|_| spelt == Specificity::Loosely) {
+            return Some(why);
+        }
         if always {
             return None;
         }
@@ -219,7 +222,13 @@ impl Engine {
         {
             return None;
         }
+        if let Some(why) = shell::uncovered(part).filter(|_| !rule.is_some_and(names_subcommand)) {
+            return Some(why.to_owned());
+        }
         let (touches, unsure) = shell::touches(part);
+        if let Some(why) = self.unprotected_build_file(call, part, &touches, places) {
+            return Some(why);
+        }
         for touch in &touches {
             if !places.holds(self, touch.path) || destroys.is_some() && self.is_root(places, touch.path) {
                 return Some(match places.is_undetermined(touch.path) {
@@ -429,6 +438,15 @@ fn spells_out(rule: &Rule, part: &Part) -> Specificity {
     } else {
         Specificity::Loosely
     }
+}
+
+/// Whether a user's rule names a subcommand that a rule on the program would not cover.
+fn names_subcommand(rule: &Rule) -> bool {
+    let Condition::Prefix(words) = &rule.condition else { return false };
+    let named = words.iter().cloned().map(Some).collect();
+    (rule.tier >= Tier::User || rule.from_session)
+        && words.len() > 1
+        && shell::uncovered(&Part { words: named, ..Part::default() }).is_some()
 }
 
 /// Whether a redirection leaves no file behind.

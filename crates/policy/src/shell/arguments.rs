@@ -92,6 +92,7 @@ impl<'a> Arguments<'a> {
             Some(Effect::Tree) => self.tree = true,
             Some(Effect::Hidden) => self.hidden = true,
             Some(Effect::Names) => self.names = true,
+            Some(Effect::Fetched) => return None,
             None => {}
         }
         let Some(kind) = choice.value else { return attached.is_none().then_some(()) };

@@ -7,6 +7,7 @@
 mod table;
 
 use self::table::Harm;
+use super::reach::subcommand;
 use super::{ANY_FOLDERS, ANY_NAME, Part, Pattern, git, names};
 
 /// Names of lost files that are listed in one sentence.
@@ -20,6 +21,22 @@ const SHOWN: usize = 60;
 /// Why a command is irreversibly destructive, if it is. The text is the same for every command of this kind.
 pub fn is_dangerous(part: &Part) -> Option<String> {
     harm(part).map(|harm| harm.reason.to_owned())
+}
+
+/// What `git checkout` is given alone: a branch, or files of that name.
+pub(crate) fn checked_out(part: &Part) -> Option<&str> {
+    if part.words.first()?.as_deref().map(names::base) != Some("git") {
+        return None;
+    }
+    let place = git::subcommand_place(&part.words);
+    let mut rest = part.words.get(place..)?.iter().flatten().map(String::as_str);
+    if rest.next() != Some("checkout") {
+        return None;
+    }
+    let rest: Vec<&str> = rest.collect();
+    let creates = |word: &&str| word.starts_with("-b") || word.starts_with("--orph");
+    let mut operands = rest.iter().filter(|word| !word.starts_with('-'));
+    operands.next().copied().filter(|_| !rest.iter().any(creates))
 }
 
 impl Part {
@@ -145,10 +162,10 @@ struct Invocation<'a> {
 
 impl Invocation<'_> {
     fn long(&self, options: &[&str]) -> bool {
-        // Long options may be abbreviated, to at least three letters for the relevant ones.
+        // Long options may be abbreviated.
         self.known.iter().any(|a| {
             let given = a.split('=').next().unwrap_or_default();
-            given.len() >= 4 && given.starts_with("--") && options.iter().any(|o| o.starts_with(given))
+            given.len() > 2 && given.starts_with("--") && options.iter().any(|o| o.starts_with(given))
         })
     }
 
@@ -174,7 +191,8 @@ impl Invocation<'_> {
             }
             "git" => return self.git(),
             _ => {
-                let verb = self.known.iter().find(|a| !a.starts_with(['-', '+']))?;
+                let verb = subcommand(self.part)
+                    .or_else(|| self.known.iter().copied().find(|a| !a.starts_with(['-', '+'])))?;
                 return table::harm(&format!("{name}/{verb}"), self.known);
             }
         };
@@ -189,6 +207,8 @@ impl Invocation<'_> {
             let name = text.rsplit('/').next().unwrap_or_default();
             let end = name.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
             text == "."
+                || text.starts_with(':')
+                || text.contains(['*', '?', '['])
                 || text.ends_with('/')
                 || !end.is_empty() && end.len() < 6 && end.chars().all(|c| c.is_ascii_alphabetic())
         };

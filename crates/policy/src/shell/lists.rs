@@ -1,11 +1,13 @@
-//! The lists of `commands/names.table`: what is known of variables, launchers and git's settings.
+//! The lists of `commands/names.table` and `commands/covers.table`: what is known of variables, launchers, git's settings,
+//! and subcommands.
 //!
 //! Knowledge about programs is data, not code; [`super::programs`] has the table of their arguments.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-const TABLE: &str = include_str!("../../commands/names.table");
+const TABLE: &str =
+    concat!(include_str!("../../commands/names.table"), include_str!("../../commands/covers.table"));
 
 /// The words of a section; none if there is no such section.
 pub(crate) fn list(section: &str) -> &'static [&'static str] {
@@ -15,6 +17,20 @@ pub(crate) fn list(section: &str) -> &'static [&'static str] {
 
 pub(super) fn holds(section: &str, word: &str) -> bool {
     list(section).contains(&word)
+}
+
+/// The same, where `*` in a word of the list stands for any text.
+pub(super) fn matches(section: &str, word: &str) -> bool {
+    list(section).iter().any(|known| {
+        let mut pieces = known.split('*');
+        let start = pieces.next().unwrap_or_default();
+        let Some(end) = pieces.next_back() else { return *known == word };
+        let mut rest = word.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+        for piece in pieces {
+            rest = rest.and_then(|rest| rest.split_once(piece)).map(|(_, rest)| rest);
+        }
+        rest.is_some()
+    })
 }
 
 fn read(text: &'static str) -> HashMap<&'static str, Vec<&'static str>> {
@@ -51,6 +67,8 @@ mod tests {
             ("git/file-option", "--git-dir"),
             ("type/rust", "rs"),
             ("starts/zcat", "gzip"),
+            ("verbs/npm", "test"),
+            ("passed/gcc", "--as-needed"),
         ] {
             assert!(holds(section, word), "{section}: {word}");
         }

@@ -36,6 +36,19 @@ pub(super) enum Kind {
     Type,
     Address,
     Upload,
+    /// More than a rule on the program covers.
+    Ask,
+    Build,
+    Outs,
+    Numbered,
+    Globbed,
+    Passed,
+    Flags,
+    Environment,
+    Mount,
+    Filter,
+    Package,
+    Placed,
 }
 
 impl Kind {
@@ -66,6 +79,18 @@ impl Kind {
             "type" => Self::Type,
             "url" => Self::Address,
             "upload" => Self::Upload,
+            "ask" => Self::Ask,
+            "build" => Self::Build,
+            "outs" => Self::Outs,
+            "numbered" => Self::Numbered,
+            "globbed" => Self::Globbed,
+            "passed" => Self::Passed,
+            "flags" => Self::Flags,
+            "env" => Self::Environment,
+            "mount" => Self::Mount,
+            "filter" => Self::Filter,
+            "package" => Self::Package,
+            "placed" => Self::Placed,
             _ => return None,
         })
     }
@@ -77,6 +102,7 @@ pub(super) enum Effect {
     Tree,
     Hidden,
     Names,
+    Fetched,
 }
 
 /// An option.
@@ -125,6 +151,14 @@ pub(super) struct Traits {
     pub rights: bool,
     /// Shows remote URLs.
     pub remotes: bool,
+    /// A rule on the program covers only options that are listed.
+    pub strict: bool,
+    /// The value of an option may be attached to its name without `=`.
+    pub glued: bool,
+    /// With an option that names the output, operands are also read.
+    pub source: bool,
+    /// Writes files with the names of its addresses.
+    pub fetches: bool,
 }
 
 /// The description of a program.
@@ -135,6 +169,8 @@ pub(super) struct Program {
     /// Options by their name without dashes; with the trait `words`, by the complete word.
     short: Vec<(char, Choice)>,
     long: Vec<(&'static str, Choice)>,
+    /// Beginnings of options that may continue with anything plain.
+    families: Vec<&'static str>,
     /// Whether a number is an option.
     pub digits: bool,
 }
@@ -147,6 +183,11 @@ impl Program {
 
     pub(super) fn long(&self, name: &str) -> Option<Choice> {
         self.long.iter().rev().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
+    }
+
+    /// What follows the longest beginning of an option that is listed as a family.
+    pub(super) fn family<'t>(&self, text: &'t str) -> Option<&'t str> {
+        self.families.iter().filter_map(|family| text.strip_prefix(family)).min_by_key(|rest| rest.len())
     }
 
     /// Whether an option of it writes or runs something, so that a file of the option's name would, too.
@@ -166,6 +207,10 @@ impl Program {
     fn option(&mut self, token: &'static str) -> Option<()> {
         if token == "-#" {
             self.digits = true;
+            return Some(());
+        }
+        if let Some(family) = token.strip_suffix('*') {
+            self.families.push(family.strip_prefix('-').filter(|_| self.traits.words)?);
             return Some(());
         }
         let (name, choice) = choice(token)?;
@@ -198,6 +243,7 @@ fn choice(token: &'static str) -> Option<(&'static str, Choice)> {
             "tree" => Effect::Tree,
             "hidden" => Effect::Hidden,
             "names" => Effect::Names,
+            "fetched" => Effect::Fetched,
             _ => return None,
         });
         return Some((name, choice));
@@ -293,6 +339,10 @@ impl Table {
                 "runs" => traits.runs = true,
                 "rights" => traits.rights = true,
                 "remotes" => traits.remotes = true,
+                "strict" => traits.strict = true,
+                "glued" => traits.glued = true,
+                "source" => traits.source = true,
+                "fetches" => traits.fetches = true,
                 _ => self.problems.push(format!("{line}: `{word}`")),
             }
         }

@@ -3,6 +3,7 @@
 //! A rule that allows `git` or `cp` is about the workspace; it does not cover paths outside it or files that
 //! influence later runs.
 
+mod covers;
 mod given;
 
 use self::given::Given;
@@ -100,8 +101,43 @@ pub fn touches(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
 fn named(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
     let Some(Some(program)) = part.words.first() else { return (Vec::new(), None) };
     let name = names::base(program);
-    let words: Vec<Word<'_>> = part
-        .words
+    let words = words_of(part);
+    match (name, programs::program(name)) {
+        ("git", _) => git_touches(part, &words),
+        ("sed" | "gsed", _) => given::sed(&words),
+        ("perl", _) => (given::all(&words), unknown(&words)),
+        ("tar" | "gtar" | "bsdtar", Some(program)) => given::tar(program, &words),
+        (_, Some(program)) => Given::read(name, program, &words).touches(name, program),
+        (_, None) => (Vec::new(), unknown(&words)),
+    }
+}
+
+/// The files that say what a command builds or runs.
+pub(crate) fn build_files(part: &Part) -> Vec<&str> {
+    let Some(Some(program)) = part.words.first() else { return Vec::new() };
+    let name = names::base(program);
+    let row = programs::program(name).filter(|program| program.traits.loose);
+    row.map_or_else(Vec::new, |row| Given::read(name, row, &words_of(part)).builds)
+}
+
+/// The first operand of a command: not the value of an option, nor a toolchain.
+pub(super) fn subcommand(part: &Part) -> Option<&str> {
+    let name = names::base(part.words.first()?.as_deref()?);
+    let given = Given::read(name, programs::program(name)?, &words_of(part));
+    given.operands.into_iter().find(|operand| !operand.starts_with('+'))
+}
+
+/// Why a rule on a program as a whole does not cover the subcommand of a command, if it does not.
+pub(crate) fn uncovered(part: &Part) -> Option<&'static str> {
+    let Some(Some(program)) = part.words.first() else { return None };
+    let name = names::base(program);
+    let row = programs::program(name)?;
+    covers::verb(name, &Given::read(name, row, &words_of(part)).operands, part)
+}
+
+/// The arguments of a command.
+fn words_of(part: &Part) -> Vec<Word<'_>> {
+    part.words
         .iter()
         .enumerate()
         .skip(1)
@@ -112,15 +148,7 @@ fn named(part: &Part) -> (Vec<Touch<'_>>, Option<&'static str>) {
             tame: part.data.iter().any(|datum| datum.at == at && datum.single && datum.leads),
             single: part.data.iter().any(|datum| datum.at == at && datum.single),
         })
-        .collect();
-    match (name, programs::program(name)) {
-        ("git", _) => git_touches(part, &words),
-        ("sed" | "gsed", _) => given::sed(&words),
-        ("perl", _) => (given::all(&words), unknown(&words)),
-        ("tar" | "gtar" | "bsdtar", Some(program)) => given::tar(program, &words),
-        (_, Some(program)) => Given::read(name, program, &words).touches(name, program),
-        (_, None) => (Vec::new(), unknown(&words)),
-    }
+        .collect()
 }
 
 #[derive(Clone, Copy)]

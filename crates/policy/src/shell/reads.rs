@@ -249,7 +249,8 @@ fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Rea
             Kind::Key | Kind::Shown | Kind::Bsd | Kind::Given => return None,
             Kind::Text | Kind::Plus | Kind::Number | Kind::Glob | Kind::Skip | Kind::SkipFolder => {}
             Kind::Pair | Kind::Type => {}
-            Kind::Address | Kind::Upload => return None,
+            // Of programs that do more than read.
+            _ => return None,
         }
     }
     let is_place = |(kind, _): &&(Kind, &str)| matches!(kind, Kind::File | Kind::Facts | Kind::Tree);

@@ -13,7 +13,9 @@ use crate::reads::{Hostile, hostile, remove_odd_names};
 
 /// The programs that a user might allow as a whole.
 const ALLOWED: &str = "git cargo npm make rm tar unzip cp mv ln install rsync tee touch mkdir rmdir dd sed sort chmod \
-                       patch curl wget gcc go zip gzip split python3 pytest tsc seq yarn pnpm truncate jest xz awk pack";
+                       patch curl wget gcc go zip gzip split python3 pytest tsc seq yarn pnpm truncate jest xz awk pack \
+                       gmake bun g++ cc clang rustc csplit docker scp ninja just cmake ant gradle mvn rake \
+                       tox nox bmake podman";
 
 fn rules() -> String {
     let programs: Vec<String> = ALLOWED.split_whitespace().map(|name| format!("{name:?}")).collect();
@@ -45,6 +47,11 @@ fn place() -> Hostile {
         "web/deep/a",
         "links/a",
         "HEADS/x",
+        "Makefile",
+        "Dockerfile",
+        "sub/rules.mk",
+        "docs/notes.txt",
+        ".git/COMMIT_EDITMSG",
     ] {
         write(&project.join(file), "x\n");
     }
@@ -68,4 +75,29 @@ fn rules_on_whole_programs_decide_as_the_table_says() {
         }
     }
     assert!(wrong.is_empty(), "{} decisions not as written:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_rule_that_names_a_subcommand_covers_it() {
+    let place = place();
+    let rule = |prefix: &str| {
+        format!(
+            "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = {prefix:?}\ndecision = \"allow\"\npriority = 9\n"
+        )
+    };
+    for (prefix, command, expected) in [
+        ("npm explore", "npm explore x", "allow"),
+        ("npm", "npm explore x", "ask"),
+        ("npm run", "npm run build", "allow"),
+        ("npm run", "npm run env", "ask"),
+        ("docker push", "docker push x", "allow"),
+        ("docker push", "docker login", "ask"),
+        ("make -p", "make -p", "allow"),
+        ("make", "make -p", "ask"),
+        ("make -f a.txt", "make -f a.txt", "allow"),
+    ] {
+        let engine = with_rules_in(&rule(prefix), place.options());
+        let verdict = decide_in(&engine, &place.project, command, ApprovalMode::Default, true);
+        assert_eq!(verdict.decision.as_str(), expected, "{prefix}: {command}: {}", verdict.reason);
+    }
 }

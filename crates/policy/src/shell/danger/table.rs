@@ -50,11 +50,42 @@ pub(super) fn harm(name: &str, arguments: &[&str]) -> Option<Harm> {
 
 impl Row {
     fn applies(&self, arguments: &[&str]) -> bool {
-        let mut wanted = self.conditions.iter().filter(|condition| !condition.starts_with('!')).peekable();
+        let mut arguments = arguments.to_vec();
+        for option in self.conditions.iter().filter_map(|condition| condition.strip_prefix('~')) {
+            arguments = without_value(option, &arguments);
+        }
+        let arguments = arguments.as_slice();
+        // An option behind `--` is none.
+        let options = arguments.split(|word| *word == "--").next().unwrap_or_default();
+        let mut wanted =
+            self.conditions.iter().filter(|condition| !condition.starts_with(['!', '~'])).peekable();
         let mut excluded = self.conditions.iter().filter_map(|condition| condition.strip_prefix('!'));
         (wanted.peek().is_none() || wanted.any(|condition| is_met(condition, arguments)))
-            && !excluded.any(|condition| is_met(condition, arguments))
+            && !excluded.any(|condition| is_met(condition, options))
     }
+}
+
+/// The arguments without the value of an option: `-e x`, `-ex`, `-fde x`, `--exclude x`.
+fn without_value<'a>(option: &str, arguments: &[&'a str]) -> Vec<&'a str> {
+    let mut kept = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        let letter = option.strip_prefix('-').filter(|letter| !letter.starts_with('-'));
+        let place = letter.filter(|_| word.starts_with('-') && !word.starts_with("--"));
+        if let Some(place) = place.and_then(|letter| word.find(letter)) {
+            let (before, after) = word.split_at(place);
+            kept.push(before);
+            if after.len() == 1 {
+                rest.next();
+            }
+            continue;
+        }
+        kept.push(*word);
+        if word.len() > 2 && word.starts_with("--") && option.starts_with(word) {
+            rest.next();
+        }
+    }
+    kept
 }
 
 fn is_met(condition: &str, arguments: &[&str]) -> bool {
@@ -69,9 +100,9 @@ fn is_given(condition: &str, word: &str) -> bool {
         };
     }
     if condition.starts_with("--") {
-        // Long options may be abbreviated, to at least two letters.
+        // Long options may be abbreviated.
         let given = word.split('=').next().unwrap_or_default();
-        return given.len() >= 4 && given.starts_with("--") && condition.starts_with(given);
+        return given.len() > 2 && given.starts_with("--") && condition.starts_with(given);
     }
     let letters: Vec<char> = condition.chars().skip(1).collect();
     word.starts_with('-') && !word.starts_with("--") && word.contains(letters.as_slice())
@@ -86,7 +117,7 @@ mod tests {
         let unread: Vec<&str> = lines().filter(|line| row(line).is_none()).collect();
         assert_eq!(unread, [""; 0]);
         let is_condition = |word: &&str| {
-            let word = word.trim_start_matches('!');
+            let word = word.trim_start_matches(['!', '~']);
             *word == *"always" || word.split('&').all(|one| one.starts_with(['-', '=']))
         };
         let odd: Vec<&str> = rows()

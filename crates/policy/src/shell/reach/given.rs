@@ -3,8 +3,9 @@
 //! Errs on the side of more files: a word that may be the value of an option counts as one, and as an operand too if it
 //! is not certain.
 
-use super::super::programs::{Kind, Program};
-use super::super::{lists, variables};
+use super::super::lists;
+use super::super::programs::{Effect, Kind, Program};
+use super::covers::{self, is_tame_setting, uploads};
 use super::{AT_RUN_TIME, Touch, Word, unknown};
 
 pub(super) const LEAVES: &str = "an option lets it work outside the workspace";
@@ -14,9 +15,18 @@ const SETS: &str = "an argument sets a variable that may run a program";
 /// Arguments, taken apart.
 #[derive(Default)]
 pub(super) struct Given<'p> {
-    named: Vec<Touch<'p>>,
-    operands: Vec<&'p str>,
-    unsure: Option<&'static str>,
+    pub(super) named: Vec<Touch<'p>>,
+    pub(super) operands: Vec<&'p str>,
+    pub(super) unsure: Option<&'static str>,
+    /// Files that say what to build.
+    pub(super) builds: Vec<&'p str>,
+    pub(super) addresses: Vec<&'p str>,
+    /// Whether files are written under the names of addresses.
+    pub(super) fetched: bool,
+    /// Whether files are sent to addresses.
+    pub(super) sends: bool,
+    /// The program whose lists apply to values that are passed on.
+    pub(super) family: &'static str,
 }
 
 /// The next word is the value of an option, or may be.
@@ -27,7 +37,9 @@ struct Expects {
 
 impl<'p> Given<'p> {
     pub(super) fn read(name: &str, program: &Program, words: &[Word<'p>]) -> Self {
-        let mut given = Self::default();
+        let family = lists::list(&format!("family/{name}")).first().copied().unwrap_or_default();
+        let mut given = Self { family, fetched: program.traits.fetches, ..Self::default() };
+        let stops = format!("stops/{name}");
         let outside = lists::list(&format!("outside/{name}"));
         let mut rest = words.iter().peekable();
         while let Some(word) = rest.next() {
@@ -38,15 +50,24 @@ impl<'p> Given<'p> {
                 continue;
             };
             if text == "--" {
+                let behind: Vec<Word<'p>> = rest.by_ref().copied().collect();
                 // For these programs, the words after `--` belong to the program they run.
-                if !matches!(name, "cargo" | "npm" | "pnpm" | "yarn") {
-                    given.operands.extend(rest.by_ref().filter_map(|word| word.text));
+                if given.hands_on(name) {
+                    given.passes_on(name, &behind);
+                } else {
+                    given.operands.extend(behind.iter().filter_map(|word| word.text));
                     given.unsure = given.unsure.or_else(|| unknown(words));
                 }
                 break;
             }
             if text == "-" || !text.starts_with('-') {
                 given.operands.push(text);
+                // What follows belongs to the program that it runs.
+                if given.operands.len() == 2
+                    && given.operands.first().is_some_and(|verb| lists::holds(&stops, verb))
+                {
+                    break;
+                }
                 continue;
             }
             if is_one_of(outside, text) {
@@ -75,7 +96,7 @@ impl<'p> Given<'p> {
     }
 
     /// The value of an option.
-    fn take(&mut self, kind: Kind, value: &'p str) {
+    pub(super) fn take(&mut self, kind: Kind, value: &'p str) {
         match kind {
             Kind::Out => self.named.push(Touch { path: value, writes: true }),
             Kind::File | Kind::Facts | Kind::Tree | Kind::Archive => {
@@ -83,8 +104,9 @@ impl<'p> Given<'p> {
             }
             Kind::Command => self.unsure = Some(RUNS),
             Kind::Upload => self.named.extend(uploads(value)),
-            Kind::Address => self.named.extend(address(value)),
-            _ => {}
+            Kind::Address => self.addresses.push(value),
+            Kind::Text | Kind::Number => {}
+            _ => self.covers(kind, value),
         }
     }
 
@@ -95,6 +117,13 @@ impl<'p> Given<'p> {
         let fits = |known: &str| if exact { known == name } else { known.starts_with(name) };
         let kinds: Vec<(Option<Kind>, bool)> =
             program.long_by(fits).map(|(_, choice)| (choice.value, choice.attached)).collect();
+        self.fetched |= program.long_by(fits).any(|(_, choice)| choice.effect == Some(Effect::Fetched));
+        if kinds.is_empty() && program.traits.strict {
+            self.unsure = Some(covers::UNLISTED);
+        }
+        if kinds.iter().any(|(kind, _)| *kind == Some(Kind::Ask)) {
+            self.unsure = Some(covers::BEYOND);
+        }
         if let Some(value) = value {
             if kinds.is_empty() && writes_operands(program) {
                 self.take(Kind::File, value);
@@ -114,8 +143,15 @@ impl<'p> Given<'p> {
             let after = letters.get(at + letter.len_utf8()..).unwrap_or_default();
             let Some(choice) = program.short(letter) else {
                 known &= program.digits && letter.is_ascii_digit();
+                if !known && program.traits.strict {
+                    self.unsure = Some(covers::UNLISTED);
+                }
                 continue;
             };
+            self.fetched |= choice.effect == Some(Effect::Fetched);
+            if choice.value == Some(Kind::Ask) {
+                self.unsure = Some(covers::BEYOND);
+            }
             let Some(kind) = choice.value else { continue };
             if after.is_empty() {
                 return (!choice.attached).then_some(Expects { kind, certain: known });
@@ -142,6 +178,7 @@ impl<'p> Given<'p> {
 
     /// Options of whole words, behind one or two dashes; the value of a short one may be attached.
     fn word(&mut self, name: &str, program: &Program, text: &'p str) -> Option<Expects> {
+        let single = !text.starts_with("--");
         let text = text.strip_prefix("--").or(text.strip_prefix('-')).unwrap_or(text);
         let (given, value) = text.split_once('=').map_or((text, None), |(given, value)| (given, Some(value)));
         let same = |known: &str| match name {
@@ -151,11 +188,18 @@ impl<'p> Given<'p> {
         let exact = program.long_by(same).last().map(|(_, choice)| choice);
         if let Some(choice) = exact {
             let kind = choice.value?;
+            if kind == Kind::Ask {
+                self.unsure = Some(covers::BEYOND);
+            }
             match value {
                 Some(value) => self.take(kind, value),
                 None if choice.attached => {}
                 None => return Some(Expects { kind, certain: true }),
             }
+            return None;
+        }
+        if program.traits.glued {
+            self.glued(program, text, single);
             return None;
         }
         let glued = |known: &str| known.len() < 3 && text.starts_with(known);
@@ -174,20 +218,36 @@ impl<'p> Given<'p> {
         let targeted = name != "rsync" && self.named.iter().any(|touch| touch.writes);
         let kinds: Vec<Kind> = program.operands.iter().map(|(kind, _)| *kind).collect();
         let last = operands.len().saturating_sub(1);
+        self.judge_addresses();
         for (at, operand) in operands.iter().enumerate() {
             match kinds.as_slice() {
                 _ if name == "dd" => self.named.extend(dd(operand)),
                 [Kind::File, Kind::Out] => {
                     self.named.push(Touch { path: operand, writes: at == last && !targeted });
                 }
-                [Kind::Out] => self.named.push(Touch { path: operand, writes: true }),
+                [Kind::Out] => {
+                    if targeted && program.traits.source {
+                        self.named.push(Touch { path: operand, writes: false });
+                    }
+                    self.named.push(Touch { path: operand, writes: true });
+                }
                 [] if name == "unzip" => self.named.push(Touch { path: operand, writes: true }),
-                [Kind::File] if program.traits.argument_files && operand.starts_with('@') => {
+                // A compiler shows the files that a program from standard input includes.
+                [Kind::File]
+                    if program.traits.argument_files
+                        && (operand.starts_with('@') || *operand == "-" || operand.starts_with("/dev/")) =>
+                {
                     self.unsure = Some(RUNS);
                 }
                 [Kind::File] => self.named.push(Touch { path: operand, writes: false }),
-                [Kind::Address] => self.named.extend(address(operand)),
+                [Kind::Address] => {
+                    self.addresses.push(operand);
+                    self.judge_addresses();
+                }
                 [Kind::Given] if !is_tame_setting(operand) => self.unsure = Some(SETS),
+                [Kind::Given] => self.setting(operand),
+                [Kind::Package] => self.package(operand),
+                [Kind::Placed] => self.placed(operand, at == last),
                 _ => {}
             }
         }
@@ -238,40 +298,9 @@ fn writes_operands(program: &Program) -> bool {
     program.operands.iter().any(|(kind, _)| *kind == Kind::Out)
 }
 
-/// `make NAME=VALUE`: the value may be a part of a command.
-fn is_tame_setting(operand: &str) -> bool {
-    let Some((name, value)) = operand.split_once('=') else { return true };
-    let name = name.trim_end_matches([':', '?', '+', '!']);
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-+=./,:@%".contains(c);
-    value.chars().all(is_plain) && !operand.contains("!=") && !variables::is_risky(name, Some(value))
-}
-
 fn dd(operand: &str) -> Option<Touch<'_>> {
     let (name, path) = operand.split_once('=')?;
     matches!(name, "if" | "of").then_some(Touch { path, writes: name == "of" })
-}
-
-/// The file of an address, or everything if its scheme is only known when the program puts it together.
-fn address(text: &str) -> Option<Touch<'_>> {
-    let (scheme, rest) = text.split_once(':')?;
-    if scheme.contains(['{', '[']) {
-        return Some(Touch { path: "/", writes: false });
-    }
-    let path = rest.strip_prefix("//localhost").or(rest.strip_prefix("//")).unwrap_or(rest);
-    scheme.eq_ignore_ascii_case("file").then_some(Touch { path, writes: false })
-}
-
-/// The files whose contents are sent: `@file`, `name=@file`, `name=<file`, `name@file`.
-fn uploads(text: &str) -> Vec<Touch<'_>> {
-    let value = text.split_once('=').map_or(text, |(_, value)| value);
-    let name = text.split_once('@').map(|(name, _)| name).filter(|name| !name.contains(['=', ' ', '"', ':']));
-    let marked = [text, value].into_iter().filter_map(|text| text.strip_prefix(['@', '<']));
-    let named = name.and_then(|name| text.get(name.len() + 1..));
-    marked
-        .chain(named)
-        .flat_map(|files| files.split([',', ';']))
-        .map(|path| Touch { path, writes: false })
-        .collect()
 }
 
 /// Every argument, as a file that may be changed.
