@@ -6,10 +6,12 @@
 mod brought;
 mod call;
 mod checks;
+mod copies;
 mod index;
 mod prefix;
 mod protection;
 mod reading;
+mod replaced;
 mod repository;
 mod shell_call;
 mod tree_changes;

@@ -90,43 +90,13 @@ impl Engine {
             })
         })
     }
-
-    /// Why a command may not copy or send a file: it would be read under another name afterwards.
-    pub(super) fn secret_source(
-        &self,
-        part: &Part,
-        touches: &[Touch<'_>],
-        places: &WorkingDirs,
-    ) -> Option<String> {
-        let (mut from, to) = sources(part, touches);
-        // A backup keeps the old content of the target under another name.
-        if shell::brought_by(part) == shell::Brought::Links {
-            from.extend(to);
-        }
-        let disk = self.options.disk.as_deref()?;
-        let mut look = BoundedDisk::new(disk);
-        places.all.iter().find_map(|dir| {
-            from.iter().find_map(|touch| {
-                let why = |path: &str| {
-                    let is_private =
-                        path.trim_end_matches('/').rsplit('/').next().is_some_and(is_private_folder);
-                    let secret = || self.closed(places, dir, path, &shell::How::Contents);
-                    if is_private {
-                        return Some(format!("it would copy `{path}`, which may contain secrets"));
-                    }
-                    secret()
-                };
-                if !part.patterns.iter().any(|pattern| pattern.text == touch.path) {
-                    return why(touch.path);
-                }
-                look.expand(dir, touch.path).ok()?.iter().find_map(|one| why(&one.word))
-            })
-        })
-    }
 }
 
 /// The files that are copied, moved or sent, and those that are written.
-fn sources<'t, 'p>(part: &Part, touches: &'t [Touch<'p>]) -> (Vec<&'t Touch<'p>>, Vec<&'t Touch<'p>>) {
+pub(super) fn sources<'t, 'p>(
+    part: &Part,
+    touches: &'t [Touch<'p>],
+) -> (Vec<&'t Touch<'p>>, Vec<&'t Touch<'p>>) {
     let name = part.words.first().and_then(Option::as_deref).map(program_base).unwrap_or_default();
     if !shell::operands_are_sources(name) {
         return touches.iter().partition(|touch| !touch.writes);

@@ -53,12 +53,20 @@ impl TreeChanges {
 
     /// What the command at this place may find that is not there now.
     fn before(&self, at: usize) -> impl Iterator<Item = &Brings> {
-        let counts = move |other: usize| other < at || self.repeats || self.unordered && other != at;
-        self.brings
-            .iter()
-            .enumerate()
-            .filter(move |(other, _)| counts(*other))
-            .filter_map(|(_, one)| one.as_ref())
+        let before = move |(other, _): &(usize, _)| self.may_run_before(*other, at);
+        self.brings.iter().enumerate().filter(before).filter_map(|(_, one)| one.as_ref())
+    }
+
+    fn may_run_before(&self, other: usize, at: usize) -> bool {
+        other < at || self.repeats || self.unordered && other != at
+    }
+
+    /// Whether another command may write a file before this one runs.
+    pub(super) fn may_write_before(&self, at: usize, understood: &CommandAnalysis) -> bool {
+        let writes = |part: &Part| !shell::is_known_safe_within(part, &|_| true);
+        let mut others = understood.parts.iter().enumerate().filter(|(other, _)| *other != at);
+        others.any(|(other, part)| self.may_run_before(other, at) && writes(part))
+            || understood.redirections.iter().any(|found| found.writes && !super::leaves_no_file(found))
     }
 }
 
@@ -99,7 +107,8 @@ impl Engine {
                 ));
             }
             let writes = shell::touches(part).0.iter().any(|touch| touch.writes);
-            return if writes || nohup { links() } else { None };
+            let reads = shell::git_reads_untracked(part) || !shell::git_option_files(part).is_empty();
+            return if writes || reads || nohup { links() } else { None };
         }
         let reads = shell::reads(part);
         let uses = match &reads {
