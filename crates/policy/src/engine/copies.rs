@@ -10,7 +10,7 @@ use super::brought::sources;
 use super::reading::untold;
 use super::working_dirs::WorkingDirs;
 use crate::checker::place;
-use crate::disk::{BoundedDisk, EntryKind, finds};
+use crate::disk::{BoundedDisk, EntryKind, finds_any};
 use crate::secrets::{is_private_folder, is_secret_name, samples};
 use crate::shell::{self, How, Part, Touch};
 
@@ -29,8 +29,13 @@ impl Engine {
         }
         let elsewhere = shell::packs(part) && packs_elsewhere(part);
         let is_own = |path: &&str| !(elsewhere && matches!(*path, "." | "./"));
-        let names: Vec<&str> = from.iter().map(|touch| touch.path).filter(is_own).collect();
-        self.secret_among(part, &names, places, shell::copies_trees(part))
+        let mut names: Vec<&str> = from.iter().map(|touch| touch.path).filter(is_own).collect();
+        let trees = shell::copies_trees(part);
+        // `zip -R` itself expands a pattern in all folders below.
+        if trees && part.words.iter().flatten().any(|word| word.contains(['*', '?', '['])) {
+            names.push(".");
+        }
+        self.secret_among(part, &names, places, trees)
     }
 
     /// Why git may not read, rename or add its files.
@@ -57,7 +62,7 @@ impl Engine {
             let last = name.rsplit('/').next().unwrap_or_default();
             name.contains(['*', '?', '['])
                 && last != "*"
-                && samples().any(|secret| finds(last, &secret))
+                && samples().any(|secret| finds_any(last, &secret))
                 && part.patterns.iter().all(|pattern| pattern.text != **name)
         };
         if let Some(pattern) = names.iter().find(is_pattern) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::brought::sources;
 use super::copies::matches;
 use super::reading::untold;
-use super::repository::{PACKED, runs_git};
+use super::repository::runs_git;
 use super::working_dirs::{HARMLESS_TARGETS, WorkingDirs};
 use super::{Engine, PolicyCall, named};
 use crate::checker::place;
@@ -27,10 +27,9 @@ impl Engine {
         touches: &[Touch<'_>],
         places: &WorkingDirs,
     ) -> Option<String> {
-        let packed = touches.iter().filter(|touch| touch.writes).filter_map(|touch| {
-            let (stem, end) = touch.path.rsplit_once('.')?;
-            PACKED.contains(&end).then_some(stem)
-        });
+        // A decompressor removes the end of a name, which an option may choose.
+        let packed = touches.iter().filter(|touch| touch.writes && shell::unpacks(part));
+        let packed = packed.filter_map(|touch| Some(touch.path.rsplit_once('.')?.0));
         let operands = touches.iter().map(|touch| touch.path).filter(|_| shell::git_changes_operands(part));
         for path in packed.chain(operands) {
             if path.starts_with(':') || shell::git_changes_operands(part) && path.contains(['*', '?', '[']) {
@@ -44,6 +43,9 @@ impl Engine {
         let hard = shell::links_hard(part);
         if !hard && !shell::puts_into(part) {
             return None;
+        }
+        if shell::names_backups(part) {
+            return Some("a backup may replace another file".to_owned());
         }
         let (from, to) = match touches.split_last() {
             Some((last, rest)) if runs_git(part) => (rest.iter().collect(), vec![last]),

@@ -80,7 +80,7 @@ pub(super) fn runs_git(part: &Part) -> bool {
 }
 
 /// Suffixes that decompressors remove.
-pub(super) const PACKED: [&str; 6] = ["gz", "xz", "bz2", "zst", "lzma", "Z"];
+const PACKED: [&str; 6] = ["gz", "xz", "bz2", "zst", "lzma", "Z"];
 /// Files that make a folder a repository, or name one.
 const REPOSITORY_FILES: [&str; 5] = ["HEAD", "config", "commondir", "gitdir", ".git"];
 

@@ -117,6 +117,16 @@ pub(crate) fn links_from_here(part: &Part) -> bool {
     has_option(part, &format!("links/relative/{}", key(part)))
 }
 
+/// Whether a command may remove the end of a file's name.
+pub(crate) fn unpacks(part: &Part) -> bool {
+    lists::holds("acts/unpacks", &key(part))
+}
+
+/// Whether an option chooses how the backups of a command are named.
+pub(crate) fn names_backups(part: &Part) -> bool {
+    has_option(part, &format!("backup/suffix/{}", key(part)))
+}
+
 /// Whether a command changes the files that a patch names.
 pub(crate) fn applies_patch(part: &Part) -> bool {
     let key = key(part);
