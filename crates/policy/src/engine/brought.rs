@@ -18,6 +18,8 @@ pub(super) struct Brings {
     pub(super) program: String,
     /// The folders that it may fill; `None` if it may replace anything.
     into: Option<Vec<PathBuf>>,
+    /// Whether it fills only folders that are named in the tables, and replaces no other file by a link.
+    pub(super) packages: bool,
 }
 
 impl Brings {
@@ -32,9 +34,9 @@ impl Engine {
     pub(super) fn brings(&self, part: &Part, places: &WorkingDirs) -> Option<Brings> {
         let first = part.words.first()?;
         let name = first.as_deref().map(program_base).unwrap_or_default();
-        let brings = |into| Some(Brings { program: name.to_owned(), into });
+        let brings = |into| Some(Brings { program: name.to_owned(), into, packages: false });
         if runs_git(part) {
-            return changes_tree(part).then(|| Brings { program: name.to_owned(), into: Some(Vec::new()) });
+            return changes_tree(part).then(|| brings(Some(Vec::new()))).flatten();
         }
         if shell::is_known_safe_within(part, &|_| true) {
             return None;
@@ -44,7 +46,10 @@ impl Engine {
         match shell::brought_by(part) {
             shell::Brought::Nothing if touches.iter().any(odd) => brings(None),
             shell::Brought::Nothing => None,
-            shell::Brought::Below => brings(Some(Vec::new())),
+            shell::Brought::Below => {
+                let packages = unsure.is_none() && !touches.iter().any(|touch| touch.writes);
+                brings(Some(Vec::new())).map(|found| Brings { packages, ..found })
+            }
             kind @ (shell::Brought::Copies | shell::Brought::Links) if unsure.is_none() => {
                 let (from, to) = sources(part, &touches);
                 if touches.iter().any(odd) || self.contains_working_dir(&from, places) {
@@ -61,7 +66,7 @@ impl Engine {
                     return brings(None);
                 }
                 let found = kind == shell::Brought::Links || self.holds_special_files(&from, part, places);
-                found.then(|| Brings { program: name.to_owned(), into: Some(into) })
+                found.then(|| brings(Some(into))).flatten()
             }
             _ => brings(None),
         }

@@ -112,12 +112,29 @@ impl Engine {
         }
         let reads = shell::reads(part);
         let uses = match &reads {
-            Some(reads) if harmless => reads.all.iter().any(|read| !is_own_folder(read)),
+            Some(reads) if harmless => {
+                let only_packages = changes.before(at).all(|brings| brings.packages);
+                let is_safe = |read| is_own_folder(read) || only_packages && self.is_apart(read, places);
+                !reads.all.iter().all(is_safe)
+            }
             // Users may allow reading anywhere, but not writing through links.
             Some(_) => false,
             None => !harmless && self.writes_through_links(part),
         };
         if nohup || uses { links() } else { None }
+    }
+
+    /// Whether something is a plain file that no package manager replaces.
+    fn is_apart(&self, read: &Read, places: &WorkingDirs) -> bool {
+        let Some(disk) = self.options.disk.as_deref() else { return false };
+        let is_apart = |dir: &PathBuf| {
+            let spelt = place(dir, &read.path, None);
+            let is_own = spelt.iter().any(|name| name.to_str().is_none_or(shell::holds_packages));
+            !is_own
+                && disk.kind(&spelt) == Some(EntryKind::File)
+                && place(&spelt, "", self.options.resolve.as_ref()) == spelt
+        };
+        matches!(read.how, How::Facts | How::Contents) && places.all.iter().all(is_apart)
     }
 
     /// Whether a command that a rule allows may follow links.

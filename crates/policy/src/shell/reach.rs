@@ -133,6 +133,11 @@ pub(crate) fn applies_patch(part: &Part) -> bool {
     lists::holds("applies/patch", &key) && !has_option(part, &format!("applies/nothing/{key}"))
 }
 
+/// Whether package managers fill folders of this name.
+pub(crate) fn holds_packages(name: &str) -> bool {
+    lists::holds("packages/folder", name)
+}
+
 /// Whether a program acts on the entries of a folder instead of what links point to.
 pub(crate) fn acts_on_entries(name: &str) -> bool {
     lists::holds("acts/entries", name)

@@ -61,6 +61,8 @@ fn place() -> Hostile {
         "tmpl/Makefile",
         "tmpl/.gemini/settings.json",
         "tmpl2/a",
+        "node_modules/x/a",
+        "sub/node_modules/x",
         "docs/a.md",
     ] {
         write(&project.join(file), "x\n");
