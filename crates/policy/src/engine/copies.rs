@@ -82,7 +82,11 @@ impl Engine {
             })
             .filter(|text| !text.starts_with('-'))
             .collect();
-        if names.is_empty() {
+        if let Some(name) = names.iter().find(|name| name.starts_with(':')) {
+            return Some(format!("`{name}` may add files that contain secrets"));
+        }
+        // Git expands quoted patterns in all folders below.
+        if names.is_empty() || names.iter().any(|name| name.contains(['*', '?', '['])) {
             names.push(".");
         }
         self.secret_among(part, &names, places, true)
