@@ -14,7 +14,7 @@ use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 /// Limit of file names examined for one decision.
 pub(crate) const MAX_NAMES: usize = 100_000;
 /// Limit of bytes read from one file.
-const MAX_BYTES: u64 = 64 * 1024;
+pub(crate) const MAX_BYTES: u64 = 64 * 1024;
 
 /// Access to the file system.
 pub trait Disk: Send + Sync {

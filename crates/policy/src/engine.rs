@@ -6,11 +6,13 @@
 mod brought;
 mod call;
 mod checks;
+mod copies;
 mod covered;
 mod index;
 mod prefix;
 mod protection;
 mod reading;
+mod replaced;
 mod repository;
 mod shell_call;
 mod tree_changes;

@@ -35,8 +35,10 @@ pub use danger::is_dangerous;
 pub(crate) use git::{changes_tree, git_directory, subcommand_place as git_subcommand};
 pub use names::program_names;
 pub(crate) use reach::{
-    Brought, acts_on_entries, brought_by, build_files, changes_permissions, names_target,
-    operands_are_sources, uncovered,
+    Brought, acts_on_entries, applies_patch, brought_by, build_files, changes_permissions, copies_trees,
+    expands_patterns, git_changes_operands, git_forces, git_names_only, git_option_files,
+    git_reads_untracked, holds_packages, links_from_here, links_hard, links_soft, names_backups,
+    names_target, operands_are_sources, packs, puts_into, uncovered, unpacks,
 };
 pub use reach::{Touch, touches};
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};

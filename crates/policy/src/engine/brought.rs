@@ -18,6 +18,8 @@ pub(super) struct Brings {
     pub(super) program: String,
     /// The folders that it may fill; `None` if it may replace anything.
     into: Option<Vec<PathBuf>>,
+    /// Whether it fills only folders that are named in the tables, and replaces no other file by a link.
+    pub(super) packages: bool,
 }
 
 impl Brings {
@@ -32,9 +34,9 @@ impl Engine {
     pub(super) fn brings(&self, part: &Part, places: &WorkingDirs) -> Option<Brings> {
         let first = part.words.first()?;
         let name = first.as_deref().map(program_base).unwrap_or_default();
-        let brings = |into| Some(Brings { program: name.to_owned(), into });
+        let brings = |into| Some(Brings { program: name.to_owned(), into, packages: false });
         if runs_git(part) {
-            return changes_tree(part).then(|| Brings { program: name.to_owned(), into: Some(Vec::new()) });
+            return changes_tree(part).then(|| brings(Some(Vec::new()))).flatten();
         }
         if shell::is_known_safe_within(part, &|_| true) {
             return None;
@@ -44,7 +46,10 @@ impl Engine {
         match shell::brought_by(part) {
             shell::Brought::Nothing if touches.iter().any(odd) => brings(None),
             shell::Brought::Nothing => None,
-            shell::Brought::Below => brings(Some(Vec::new())),
+            shell::Brought::Below => {
+                let packages = unsure.is_none() && !touches.iter().any(|touch| touch.writes);
+                brings(Some(Vec::new())).map(|found| Brings { packages, ..found })
+            }
             kind @ (shell::Brought::Copies | shell::Brought::Links) if unsure.is_none() => {
                 let (from, to) = sources(part, &touches);
                 if touches.iter().any(odd) || self.contains_working_dir(&from, places) {
@@ -61,7 +66,7 @@ impl Engine {
                     return brings(None);
                 }
                 let found = kind == shell::Brought::Links || self.holds_special_files(&from, part, places);
-                found.then(|| Brings { program: name.to_owned(), into: Some(into) })
+                found.then(|| brings(Some(into))).flatten()
             }
             _ => brings(None),
         }
@@ -90,43 +95,13 @@ impl Engine {
             })
         })
     }
-
-    /// Why a command may not copy or send a file: it would be read under another name afterwards.
-    pub(super) fn secret_source(
-        &self,
-        part: &Part,
-        touches: &[Touch<'_>],
-        places: &WorkingDirs,
-    ) -> Option<String> {
-        let (mut from, to) = sources(part, touches);
-        // A backup keeps the old content of the target under another name.
-        if shell::brought_by(part) == shell::Brought::Links {
-            from.extend(to);
-        }
-        let disk = self.options.disk.as_deref()?;
-        let mut look = BoundedDisk::new(disk);
-        places.all.iter().find_map(|dir| {
-            from.iter().find_map(|touch| {
-                let why = |path: &str| {
-                    let is_private =
-                        path.trim_end_matches('/').rsplit('/').next().is_some_and(is_private_folder);
-                    let secret = || self.closed(places, dir, path, &shell::How::Contents);
-                    if is_private {
-                        return Some(format!("it would copy `{path}`, which may contain secrets"));
-                    }
-                    secret()
-                };
-                if !part.patterns.iter().any(|pattern| pattern.text == touch.path) {
-                    return why(touch.path);
-                }
-                look.expand(dir, touch.path).ok()?.iter().find_map(|one| why(&one.word))
-            })
-        })
-    }
 }
 
 /// The files that are copied, moved or sent, and those that are written.
-fn sources<'t, 'p>(part: &Part, touches: &'t [Touch<'p>]) -> (Vec<&'t Touch<'p>>, Vec<&'t Touch<'p>>) {
+pub(super) fn sources<'t, 'p>(
+    part: &Part,
+    touches: &'t [Touch<'p>],
+) -> (Vec<&'t Touch<'p>>, Vec<&'t Touch<'p>>) {
     let name = part.words.first().and_then(Option::as_deref).map(program_base).unwrap_or_default();
     if !shell::operands_are_sources(name) {
         return touches.iter().partition(|touch| !touch.writes);

@@ -372,7 +372,7 @@ impl Engine {
         answer
     }
 
-    fn weigh_config(&self, look: &BoundedDisk<'_>, config: &Path) -> Result<(), Option<String>> {
+    pub(super) fn weigh_config(&self, look: &BoundedDisk<'_>, config: &Path) -> Result<(), Option<String>> {
         match look.disk.text(config) {
             Some(text) if config_holds_credentials(&text) => {
                 Err(Some("the repository's configuration contains credentials".to_owned()))
@@ -568,7 +568,7 @@ fn fixed_start(pattern: &str) -> &str {
     if folder.is_empty() { "." } else { folder }
 }
 
-fn untold(why: Unresolved, what: &str) -> String {
+pub(super) fn untold(why: Unresolved, what: &str) -> String {
     match why {
         Unresolved::TooMany => format!("`{}` covers too many files to check", shown(what)),
         Unresolved::Name => format!("`{}` matches a file whose name is not valid UTF-8", shown(what)),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::reading::{NOHUP_FILE, ReadVerdict, is_behind_nohup};
 use super::tree_changes::TreeChanges;
-use super::working_dirs::{HARMLESS_TARGETS, WorkingDirs};
+use super::working_dirs::{HARMLESS_TARGETS, WorkingDirs, with_target};
 use super::{Engine, PolicyCall, prefix, tighten};
 use crate::checker::place;
 use crate::pattern::canonical_json;
@@ -89,7 +89,12 @@ impl Engine {
         let changes = TreeChanges::new(self, &places, &understood, call.command.unwrap_or_default());
         if call.request.mode != ApprovalMode::Yolo {
             for (at, (part, decision)) in subjects.iter().zip(&mut decided).enumerate() {
-                if let Some(why) = self.uses_changed_files(&changes, at, part, decision.harmless, &places) {
+                let changed = self.uses_changed_files(&changes, at, part, decision.harmless, &places);
+                let patched = || {
+                    let may_change = changes.may_write_before(at, &understood);
+                    self.patches_protected(call, part, &understood, &places, may_change)
+                };
+                if let Some(why) = changed.or_else(|| decision.broad.then(patched).flatten()) {
                     tighten(&mut decision.verdict, Decision::Ask, None, why);
                 }
             }
@@ -117,7 +122,8 @@ impl Engine {
         self.weigh_doubts(call, &understood, &mut verdict);
         self.weigh_place(call, &understood, &places, &mut verdict);
         if understood.exposes && call.request.mode != ApprovalMode::Yolo {
-            let reason = "it prints or passes on an environment variable that may contain a secret".to_owned();
+            let reason =
+                "it prints or passes on an environment variable that may contain a secret".to_owned();
             tighten(&mut verdict, Decision::Ask, None, reason);
         }
         verdict.parts = parts;
@@ -173,6 +179,7 @@ impl Engine {
         PartDecision {
             vouched: hit.decision == Decision::Allow
                 && hit.rule.is_some_and(|rule| rule.tier >= Tier::User || rule.from_session),
+            broad: verdict.decision == Decision::Allow && !harmless && !hit.rule.is_some_and(names_arguments),
             harmless,
             may_redirect: hit.rule.is_some_and(|rule| rule.allow_redirection),
             text: part.text.clone(),
@@ -229,6 +236,8 @@ impl Engine {
         if let Some(why) = self.unprotected_build_file(call, part, &touches, places) {
             return Some(why);
         }
+        let judged = self.link_target(part, &touches, places);
+        let touches = with_target(&touches, judged.as_deref());
         for touch in &touches {
             if !places.holds(self, touch.path) || destroys.is_some() && self.is_root(places, touch.path) {
                 return Some(match places.is_undetermined(touch.path) {
@@ -247,9 +256,15 @@ impl Engine {
                 return Some(why);
             }
         }
-        let is_git = super::repository::runs_git(part);
-        if let Some(why) = self.secret_source(part, &touches, places).filter(|_| !is_git) {
+        if let Some(why) = self.replaces_protected(call, part, &touches, places) {
             return Some(why);
+        }
+        let secret = match super::repository::runs_git(part) {
+            true => self.secret_of_git(part, &touches, places),
+            false => self.secret_source(part, &touches, places),
+        };
+        if secret.is_some() {
+            return secret;
         }
         self.leaves_by_pattern(part, places).or_else(|| unsure.map(str::to_owned))
     }
@@ -369,6 +384,8 @@ struct PartDecision {
     verdict: Verdict,
     /// Whether a user's rule allows it.
     vouched: bool,
+    /// Whether a rule allows it that names no more than its program.
+    broad: bool,
     /// Whether it is read-only and only lacks a rule that allows it.
     harmless: bool,
     may_redirect: bool,
@@ -447,6 +464,14 @@ fn names_subcommand(rule: &Rule) -> bool {
     (rule.tier >= Tier::User || rule.from_session)
         && words.len() > 1
         && shell::uncovered(&Part { words: named, ..Part::default() }).is_some()
+}
+
+/// Whether a rule names more than the program, or covers all commands.
+fn names_arguments(rule: &Rule) -> bool {
+    match &rule.condition {
+        Condition::Prefix(words) => words.len() > 1,
+        condition => condition.is_always(),
+    }
 }
 
 /// Whether a redirection leaves no file behind.

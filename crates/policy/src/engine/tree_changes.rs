@@ -53,12 +53,20 @@ impl TreeChanges {
 
     /// What the command at this place may find that is not there now.
     fn before(&self, at: usize) -> impl Iterator<Item = &Brings> {
-        let counts = move |other: usize| other < at || self.repeats || self.unordered && other != at;
-        self.brings
-            .iter()
-            .enumerate()
-            .filter(move |(other, _)| counts(*other))
-            .filter_map(|(_, one)| one.as_ref())
+        let before = move |(other, _): &(usize, _)| self.may_run_before(*other, at);
+        self.brings.iter().enumerate().filter(before).filter_map(|(_, one)| one.as_ref())
+    }
+
+    fn may_run_before(&self, other: usize, at: usize) -> bool {
+        other < at || self.repeats || self.unordered && other != at
+    }
+
+    /// Whether another command may write a file before this one runs.
+    pub(super) fn may_write_before(&self, at: usize, understood: &CommandAnalysis) -> bool {
+        let writes = |part: &Part| !shell::is_known_safe_within(part, &|_| true);
+        let mut others = understood.parts.iter().enumerate().filter(|(other, _)| *other != at);
+        others.any(|(other, part)| self.may_run_before(other, at) && writes(part))
+            || understood.redirections.iter().any(|found| found.writes && !super::leaves_no_file(found))
     }
 }
 
@@ -99,16 +107,34 @@ impl Engine {
                 ));
             }
             let writes = shell::touches(part).0.iter().any(|touch| touch.writes);
-            return if writes || nohup { links() } else { None };
+            let reads = shell::git_reads_untracked(part) || !shell::git_option_files(part).is_empty();
+            return if writes || reads || nohup { links() } else { None };
         }
         let reads = shell::reads(part);
         let uses = match &reads {
-            Some(reads) if harmless => reads.all.iter().any(|read| !is_own_folder(read)),
+            Some(reads) if harmless => {
+                let only_packages = changes.before(at).all(|brings| brings.packages);
+                let is_safe = |read| is_own_folder(read) || only_packages && self.is_apart(read, places);
+                !reads.all.iter().all(is_safe)
+            }
             // Users may allow reading anywhere, but not writing through links.
             Some(_) => false,
             None => !harmless && self.writes_through_links(part),
         };
         if nohup || uses { links() } else { None }
+    }
+
+    /// Whether something is a plain file that no package manager replaces.
+    fn is_apart(&self, read: &Read, places: &WorkingDirs) -> bool {
+        let Some(disk) = self.options.disk.as_deref() else { return false };
+        let is_apart = |dir: &PathBuf| {
+            let spelt = place(dir, &read.path, None);
+            let is_own = spelt.iter().any(|name| name.to_str().is_none_or(shell::holds_packages));
+            !is_own
+                && disk.kind(&spelt) == Some(EntryKind::File)
+                && place(&spelt, "", self.options.resolve.as_ref()) == spelt
+        };
+        matches!(read.how, How::Facts | How::Contents) && places.all.iter().all(is_apart)
     }
 
     /// Whether a command that a rule allows may follow links.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Engine, PolicyCall};
 use crate::checker::place;
 use crate::disk::EntryKind;
-use crate::shell::{CommandAnalysis, Part, Repeats};
+use crate::shell::{self, CommandAnalysis, Part, Repeats, Touch};
 
 /// Files that discard or echo what is written to them.
 pub(super) const HARMLESS_TARGETS: &[&str] =
@@ -125,6 +125,48 @@ impl WorkingDirs {
         !engine.options.workspaces.is_empty()
             && self.all.iter().all(|dir| engine.inside(dir, path) && goes_straight(engine, dir, path))
     }
+}
+
+impl Engine {
+    /// The target of the symbolic link that a command makes, as seen from the working directory instead of the link's folder.
+    pub(super) fn link_target(
+        &self,
+        part: &Part,
+        touches: &[Touch<'_>],
+        places: &WorkingDirs,
+    ) -> Option<String> {
+        let [from, to] = touches else { return None };
+        let is_link = shell::links_soft(part) && !shell::links_from_here(part) && !shell::names_target(part);
+        if !is_link
+            || from.writes
+            || !to.writes
+            || !part.patterns.is_empty()
+            || from.path.starts_with(['/', '~'])
+        {
+            return None;
+        }
+        let disk = self.options.disk.as_deref()?;
+        let is_folder = |dir: &PathBuf| {
+            disk.kind(&place(dir, to.path, self.options.resolve.as_ref())) == Some(EntryKind::Folder)
+        };
+        let folder = match to.path.trim_end_matches('/').rsplit_once('/') {
+            _ if to.path.ends_with('/') || places.all.iter().any(is_folder) => {
+                places.all.iter().all(is_folder).then_some(to.path)?
+            }
+            Some((folder, _)) => folder,
+            None => ".",
+        };
+        Some(format!("{folder}/{}", from.path))
+    }
+}
+
+/// The same files with the target of a link as seen from the working directory.
+pub(super) fn with_target<'t>(touches: &[Touch<'t>], target: Option<&'t str>) -> Vec<Touch<'t>> {
+    let mut touches = touches.to_vec();
+    if let (Some(target), Some(first)) = (target, touches.first_mut()) {
+        first.path = target;
+    }
+    touches
 }
 
 /// Whether no link makes `..` lead to another folder than its text suggests.

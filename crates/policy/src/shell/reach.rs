@@ -4,8 +4,13 @@
 //! influence later runs.
 
 mod covers;
+mod git_files;
 mod given;
 
+pub(crate) use self::git_files::{
+    changes_operands as git_changes_operands, forces as git_forces, names_only as git_names_only,
+    option_files as git_option_files, reads_untracked as git_reads_untracked,
+};
 use self::given::Given;
 use super::{Part, git, lists, names, programs};
 
@@ -64,6 +69,79 @@ pub(crate) fn operands_are_sources(name: &str) -> bool {
 pub(crate) fn names_target(part: &Part) -> bool {
     let options = ["-t", "--target-directory"];
     part.words.iter().skip(1).flatten().any(|text| given::is_one_of(&options, text))
+}
+
+/// Whether a command is given one of the options of a section.
+pub(crate) fn has_option(part: &Part, section: &str) -> bool {
+    let options = lists::list(section);
+    !options.is_empty() && part.words.iter().skip(1).flatten().any(|text| given::is_one_of(options, text))
+}
+
+/// A program, or `git/subcommand`.
+fn key(part: &Part) -> String {
+    let name = part.words.first().and_then(Option::as_deref).map(names::base).unwrap_or_default();
+    match git_files::subcommand(part) {
+        Some(subcommand) => format!("git/{subcommand}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Whether `tar` writes an archive.
+pub(crate) fn packs(part: &Part) -> bool {
+    let arguments: Vec<&str> = part.words.iter().skip(1).flatten().map(String::as_str).collect();
+    matches!(key(part).as_str(), "tar" | "gtar" | "bsdtar") && given::packs(&arguments)
+}
+
+/// Whether a command copies, packs or sends all files below a folder.
+pub(crate) fn copies_trees(part: &Part) -> bool {
+    packs(part) || has_option(part, &format!("trees/{}", key(part)))
+}
+
+/// Whether a program itself expands patterns, in all folders below.
+pub(crate) fn expands_patterns(part: &Part) -> bool {
+    lists::holds("trees/patterns", &key(part))
+}
+
+/// Whether a command puts files into a folder under the names of its sources.
+pub(crate) fn puts_into(part: &Part) -> bool {
+    lists::holds("puts/into", &key(part))
+}
+
+/// Whether a command gives its sources further names, through which they can be changed.
+pub(crate) fn links_hard(part: &Part) -> bool {
+    let name = key(part);
+    name == "ln" && !links_soft(part) || has_option(part, &format!("links/hard/{name}"))
+}
+
+/// Whether a command makes symbolic links.
+pub(crate) fn links_soft(part: &Part) -> bool {
+    has_option(part, &format!("links/soft/{}", key(part)))
+}
+
+/// Whether the targets of symbolic links are given from the current folder.
+pub(crate) fn links_from_here(part: &Part) -> bool {
+    has_option(part, &format!("links/relative/{}", key(part)))
+}
+
+/// Whether a command may remove the end of a file's name.
+pub(crate) fn unpacks(part: &Part) -> bool {
+    lists::holds("acts/unpacks", &key(part))
+}
+
+/// Whether an option chooses how the backups of a command are named.
+pub(crate) fn names_backups(part: &Part) -> bool {
+    has_option(part, &format!("backup/suffix/{}", key(part)))
+}
+
+/// Whether a command changes the files that a patch names.
+pub(crate) fn applies_patch(part: &Part) -> bool {
+    let key = key(part);
+    lists::holds("applies/patch", &key) && !has_option(part, &format!("applies/nothing/{key}"))
+}
+
+/// Whether package managers fill folders of this name.
+pub(crate) fn holds_packages(name: &str) -> bool {
+    lists::holds("packages/folder", name)
 }
 
 /// Whether a program acts on the entries of a folder instead of what links point to.
@@ -207,7 +285,9 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         if lists::list("git/text-option").iter().chain(&["--format", "--pretty"]).any(is_text) {
             continue;
         }
-        if given::is_one_of(lists::list(&format!("outside/git-{subcommand}")), text) {
+        if given::is_one_of(lists::list(&format!("outside/git-{subcommand}")), text)
+            || lists::holds(&format!("outside/exact/git-{subcommand}"), text)
+        {
             unsure = Some(given::LEAVES);
         }
         let given = text.split('=').next().unwrap_or_default();

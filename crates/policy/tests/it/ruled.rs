@@ -3,6 +3,7 @@
 //! The rules are about the workspace: what an earlier command of the line brings into it, and files that options name in
 //! any spelling, are not covered.
 
+use std::fs;
 use std::os::unix::fs::symlink;
 
 use pollux_domain::approval::ApprovalMode;
@@ -14,11 +15,14 @@ use crate::reads::{Hostile, hostile, remove_odd_names};
 /// The programs that a user might allow as a whole.
 const ALLOWED: &str = "git cargo npm make rm tar unzip cp mv ln install rsync tee touch mkdir rmdir dd sed sort chmod \
                        patch curl wget gcc go zip gzip split python3 pytest tsc seq yarn pnpm truncate jest xz awk pack \
-                       gmake bun g++ cc clang rustc csplit docker scp ninja just cmake ant gradle mvn rake \
+                       gmake bun g++ cc clang rustc csplit docker ninja just cmake ant gradle mvn rake \
                        tox nox bmake podman";
+/// Programs that send or unpack files.
+const SENDS: [&str; 2] = ["scp", "gunzip"];
 
 fn rules() -> String {
-    let programs: Vec<String> = ALLOWED.split_whitespace().map(|name| format!("{name:?}")).collect();
+    let programs: Vec<String> =
+        ALLOWED.split_whitespace().chain(SENDS).map(|name| format!("{name:?}")).collect();
     format!(
         "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = [{}]\ndecision = \"allow\"\npriority = 100\n",
         programs.join(", ")
@@ -55,6 +59,30 @@ fn place() -> Hostile {
     ] {
         write(&project.join(file), "x\n");
     }
+    for file in [
+        "Makefile",
+        "README.md",
+        "package.json",
+        "conf/.aws/x",
+        "lnk/a",
+        "tmpl/Makefile",
+        "tmpl/.gemini/settings.json",
+        "tmpl2/a",
+        "node_modules/x/a",
+        "sub/node_modules/x",
+        "docs/a.md",
+    ] {
+        write(&project.join(file), "x\n");
+    }
+    write(&project.join("docs/x.diff"), "--- Makefile\n+++ Makefile\n@@ -1 +1 @@\n-x\n+y\n");
+    write(&project.join("docs/b.diff"), "--- a/src/lib.rs\n+++ b/src/lib.rs\n@@ -1 +1 @@\n-x\n+y\n");
+    write(&project.join("docs/c.diff"), "  *** sub/Cargo.toml\n  --- sub/Cargo.toml\n");
+    write(&project.join("docs/q.diff"), "diff --git \"a/\\115akefile\" \"b/\\115akefile\"\n");
+    write(&project.join("f"), "x\n");
+    fs::create_dir_all(project.join("lnk2")).unwrap();
+    symlink("../lnk", project.join("lnk2/l")).unwrap();
+    symlink("../../outside", project.join("lnk/o")).unwrap();
+    symlink("../../outside/passwd", project.join("lnk/f")).unwrap();
     symlink("../../outside/passwd", project.join("links/l")).unwrap();
     place
 }
