@@ -127,7 +127,7 @@ impl Grant {
             }
         }
         self.allow_redirection = !understood.redirections.iter().all(leaves_no_file);
-        // A command that only reads needs no rule beside others; one would cover secrets, and files anywhere.
+        // Among other commands, one that only reads needs no rule; a rule would cover secrets, and files anywhere.
         let needs_rule = |part: &&Part| self.allow_redirection || shell::reads(part).is_none();
         let mut covered: Vec<&Part> = understood.parts.iter().filter(needs_rule).collect();
         if covered.is_empty() {

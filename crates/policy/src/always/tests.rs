@@ -108,7 +108,7 @@ fn a_command_grant_covers_program_and_subcommand() {
 }
 
 #[test]
-fn a_grant_covers_no_reading_beside_other_commands() {
+fn a_grant_for_several_commands_covers_no_reading() {
     let grant = grant_for_command("tar xf a.tar && cat d/x");
     assert_eq!(grant.command_prefixes, ["tar"]);
     let engine = reloaded(&grant);
