@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Cuts, corrupts, delays, doubles and reorders the model's bytes: for the client alone, then for the whole program.
 # Usage: scripts/chaos.sh [CASES] [SEED]
-# CASES are for each wire format and fault; `all` tries every offset. That takes a release build, unless
-# POLLUX_TEST_BINARY names another one, and an hour on two cores.
+# CASES are for each wire format and fault; `all` tries every offset, with a release build unless POLLUX_TEST_BINARY names
+# another one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
