@@ -37,7 +37,7 @@ pub use names::program_names;
 pub(crate) use reach::{
     Brought, acts_on_entries, applies_patch, brought_by, build_files, changes_permissions, copies_trees,
     expands_patterns, git_changes_operands, git_forces, git_names_only, git_option_files,
-    git_reads_untracked, holds_packages, links_from_here, links_hard, links_soft, names_backups,
+    git_reads_untracked, holds_packages, links_from_here, links_hard, links_soft, names_backups, names_hosts,
     names_target, operands_are_sources, packs, puts_into, uncovered, unpacks,
 };
 pub use reach::{Touch, touches};

@@ -18,6 +18,12 @@ use crate::shell::{self, CommandAnalysis, Part, Touch};
 /// Beginnings of the lines of a patch that name files.
 const NAMES_FILES: [&str; 8] = ["--- ", "+++ ", "*** ", "Index:", "diff ", "rename ", "copy ", "Prereq:"];
 
+/// The `host:` before a file on another machine; empty for other programs, where a colon is part of the name.
+fn host_of<'n>(part: &Part, name: &'n str) -> &'n str {
+    let first = name.split('/').next().filter(|_| shell::names_hosts(part));
+    first.and_then(|first| name.get(..=first.find(':')?)).unwrap_or_default()
+}
+
 impl Engine {
     /// Why a command that copies, links or unpacks may not write where its sources' names lead.
     pub(super) fn replaces_protected(
@@ -70,8 +76,10 @@ impl Engine {
                         return Some(why);
                     }
                 }
-                for target in &to {
-                    if let Some(why) = self.lands_on(call, places, dir, target.path, &source, &below, &look) {
+                // `host:file` has the name of the file.
+                let local = source.get(host_of(part, &source).len()..).unwrap_or_default();
+                for target in to.iter().filter(|target| host_of(part, target.path).is_empty()) {
+                    if let Some(why) = self.lands_on(call, places, dir, target.path, local, &below, &look) {
                         return Some(why);
                     }
                 }
@@ -92,19 +100,11 @@ impl Engine {
         below: &[PathBuf],
         look: &BoundedDisk<'_>,
     ) -> Option<String> {
-        let is_remote = target.split('/').next().is_some_and(|first| first.contains(':'));
         let folder = place(dir, target, self.options.resolve.as_ref());
-        if is_remote || HARMLESS_TARGETS.contains(&target) || look.disk.kind(&folder) == Some(EntryKind::File)
-        {
+        if HARMLESS_TARGETS.contains(&target) || look.disk.kind(&folder) == Some(EntryKind::File) {
             return None;
         }
-        // `host:file` has the name of the file.
-        let local = source
-            .split('/')
-            .next()
-            .and_then(|first| first.split_once(':'))
-            .map_or(0, |(host, _)| host.len() + 1);
-        let spelt = place(dir, source.get(local..).unwrap_or_default(), None);
+        let spelt = place(dir, source, None);
         let name = spelt.file_name().map(|name| folder.join(name));
         let within = below.iter().map(|file| folder.join(file));
         let under = below.iter().filter_map(|file| Some(name.as_ref()?.join(file)));

@@ -102,6 +102,11 @@ pub(crate) fn expands_patterns(part: &Part) -> bool {
     lists::holds("trees/patterns", &key(part))
 }
 
+/// Whether the operands of a program may be files on other machines.
+pub(crate) fn names_hosts(part: &Part) -> bool {
+    lists::holds("acts/remote", &key(part))
+}
+
 /// Whether a command puts files into a folder under the names of its sources.
 pub(crate) fn puts_into(part: &Part) -> bool {
     lists::holds("puts/into", &key(part))
