@@ -52,7 +52,9 @@ impl<'p> Given<'p> {
             }
             Kind::Define => self.define(value),
             // A target by its name, not by a file that describes it.
-            Kind::Plain if value.contains(['/', '\\']) || value.ends_with(".json") => self.unsure = Some(BEYOND),
+            Kind::Plain if value.contains(['/', '\\']) || value.ends_with(".json") => {
+                self.unsure = Some(BEYOND)
+            }
             Kind::Filter if !value.starts_with("- ") && !value.starts_with("+ ") => {
                 self.unsure = Some(BEYOND)
             }
