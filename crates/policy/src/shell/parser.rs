@@ -419,12 +419,10 @@ impl<'s, 'f> Parser<'s, 'f> {
         self.inputs += usize::from(operator.starts_with('<') || named);
         self.skip_blanks();
         let target = self.word(Mode::Plain)?;
-        if is_output && !operator.starts_with('<') {
-            let file = target.text().filter(|name| *name == "/dev/null" || !name.starts_with("/dev/"));
-            self.saved = Some(file.is_some_and(|name| {
-                operator != ">&" || name.contains(|c: char| !c.is_ascii_digit() && c != '-')
-            }));
-        }
+        let file = target.text().filter(|name| *name == "/dev/null" || !name.starts_with("/dev/"));
+        let is_number = |name: &str| name.chars().all(|c| c.is_ascii_digit() || c == '-');
+        self.saved = (is_output && !operator.starts_with('<'))
+            .then(|| file.is_some_and(|name| operator != ">&" || !is_number(name)));
         match operator.as_str() {
             "<<" | "<<-" => self.pending.push(Pending::new(&target, operator == "<<-")),
             "<<<" => self.found.shown.extend(target.pieces),

@@ -47,7 +47,7 @@ impl<'p> Given<'p> {
                 }
             }
             Kind::Named => {
-                self.renamed = true;
+                self.renamed = !value.is_empty();
                 self.named.push(Touch { path: value, writes: true });
             }
             Kind::Define => self.define(value),
@@ -172,12 +172,17 @@ impl<'p> Given<'p> {
         let name = name.split(':').next().unwrap_or_default();
         let upper = name.to_ascii_uppercase();
         let is = |section: &str| lists::matches(section, name);
-        if is("define/flags") {
+        // Build files hold values without quotes.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-+=./,:@%;~*".contains(c);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-+.".contains(c);
+        if !value.chars().all(is_plain) || is("define/flags") && value.contains([';', '*', '~']) {
+            self.unsure = Some(BEYOND);
+        } else if is("define/flags") {
             self.flags(value);
         } else if is("define/script") {
             self.take(Kind::Build, value);
         } else if lists::matches("define/program", &upper) {
-            if !lists::matches("define/tool", value) {
+            if !lists::matches("define/tool", value) || !value.chars().all(is_name) {
                 self.unsure = Some(BEYOND);
             }
         } else if upper.starts_with("CMAKE_") && !is("define/known") {

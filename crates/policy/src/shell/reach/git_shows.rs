@@ -139,6 +139,7 @@ pub(crate) fn adds(part: &Part) -> Option<Pathspecs> {
             }
             Some(specs)
         }
+        "update-index" => Some(Pathspecs::all()),
         "stash" => {
             let options = ["-u", "-a", "--include-untracked", "--all", "--only-untracked"];
             texts.iter().any(|text| is_one_of(&options, text)).then(Pathspecs::all)
