@@ -28,6 +28,9 @@ pub trait Disk: Send + Sync {
     /// The first bytes of a small file, as text.
     fn text(&self, file: &Path) -> Option<String>;
 
+    /// The bytes of a file; `None` if it cannot be read or has more than the limit.
+    fn bytes(&self, file: &Path, limit: u64) -> Option<Vec<u8>>;
+
     /// Whether the mode of a file or folder lets anyone write to it. It does not check whether the current user may.
     fn is_writable(&self, path: &Path) -> bool;
 }
@@ -69,6 +72,12 @@ impl Disk for LocalDisk {
         let mut bytes = Vec::new();
         fs::File::open(file).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn bytes(&self, file: &Path, limit: u64) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        fs::File::open(file).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
+        (bytes.len() as u64 <= limit).then_some(bytes)
     }
 
     fn is_writable(&self, path: &Path) -> bool {

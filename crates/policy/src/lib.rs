@@ -11,6 +11,7 @@ pub mod disk;
 pub mod engine;
 pub mod explain;
 mod file;
+mod git_index;
 pub mod inventory;
 pub mod load;
 mod pattern;

@@ -36,9 +36,10 @@ pub(crate) use git::{changes_tree, git_directory, subcommand_place as git_subcom
 pub use names::program_names;
 pub(crate) use reach::{
     Brought, acts_on_entries, applies_patch, brought_by, build_files, changes_permissions, copies_trees,
-    expands_patterns, git_changes_operands, git_forces, git_names_only, git_option_files,
-    git_reads_untracked, holds_packages, links_from_here, links_hard, links_soft, names_backups, names_hosts,
-    names_target, operands_are_sources, packs, puts_into, uncovered, unpacks,
+    expands_patterns, git_adds, git_changes_operands, git_forces, git_names_only, git_option_files,
+    git_prints, git_reads_untracked, git_shows_addresses, holds_packages, links_from_here, links_hard,
+    links_soft, names_backups, names_hosts, names_target, operands_are_sources, packs, puts_into, uncovered,
+    unpacks,
 };
 pub use reach::{Touch, touches};
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};
@@ -85,6 +86,8 @@ pub struct Part {
     pub behind: Vec<String>,
     /// Whether one run of the line may run it more than once.
     pub repeats: Repeats,
+    /// Whether a `nohup` around it may write a file: its output is not redirected.
+    pub writes_nohup: bool,
     /// The words that are `None` because they are file name patterns.
     pub patterns: Vec<Pattern>,
     /// The words that are `None` because they are data, but not secret.
@@ -159,6 +162,9 @@ type Sample = std::sync::Arc<str>;
 struct Context {
     depth: usize,
     behind: Vec<String>,
+    /// Whether the output of the simple command goes to a file.
+    saved: bool,
+    writes_nohup: bool,
     repeats: Repeats,
     /// A sample for each name that comes through the pipe, if these are names of files in the workspace.
     feed: Option<Sample>,
@@ -171,6 +177,8 @@ impl Context {
         Self {
             depth: self.depth + 1,
             behind: self.behind.clone(),
+            saved: self.saved,
+            writes_nohup: self.writes_nohup,
             repeats: self.repeats,
             feed: self.feed.clone(),
             stdin: self.stdin.clone(),
@@ -180,6 +188,7 @@ impl Context {
     fn behind(&self, name: &str) -> Self {
         let mut inner = self.deeper();
         inner.behind.push(name.to_owned());
+        inner.writes_nohup |= name == "nohup" && !self.saved;
         inner
     }
 }

@@ -18,3 +18,5 @@ mod lines;
 mod reads;
 #[path = "it/ruled.rs"]
 mod ruled;
+#[path = "it/tracked.rs"]
+mod tracked;

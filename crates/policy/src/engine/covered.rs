@@ -19,7 +19,8 @@ impl Engine {
         let file = files.into_iter().find(|file| {
             let is_protected = !self.options.protect_build_files
                 || places.all.iter().all(|dir| {
-                    self.protected(call, dir, file).is_some_and(|source| source.label == "build files")
+                    self.protected(call, dir, file)
+                        .is_some_and(|source| source.label.starts_with("build files"))
                 });
             !is_protected || file.starts_with(['-', '/']) || !self.exists_below(file, touches, places)
         })?;

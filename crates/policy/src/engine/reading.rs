@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::working_dirs::WorkingDirs;
 use super::{Engine, PolicyCall};
 use crate::checker::{CheckAnswer, place};
-use crate::disk::{BoundedDisk, EntryKind, Match, Unresolved, finds_any};
+use crate::disk::{BoundedDisk, EntryKind, MAX_BYTES, Match, Unresolved, finds_any};
 use crate::request::Decision;
 use crate::secrets::{config_holds_credentials, is_private_folder, is_secret_name};
 use crate::shell::{self, ANY_FOLDERS, ANY_NAME, CommandAnalysis, How, Part, Pattern, Read, Tree};
@@ -24,9 +24,9 @@ const SPECIAL: [char; 5] = ['*', '?', '[', ANY_NAME, ANY_FOLDERS];
 /// The file that `nohup` writes.
 pub(super) const NOHUP_FILE: &str = "nohup.out";
 
-/// Whether a command runs behind `nohup`, which writes its output to a file.
+/// Whether a command runs behind a `nohup` that writes its output to a file.
 pub(super) fn is_behind_nohup(part: &Part) -> bool {
-    part.behind.iter().any(|name| name == "nohup")
+    part.writes_nohup
 }
 
 /// Whether a command only reads files that need no approval.
@@ -374,7 +374,7 @@ impl Engine {
 
     pub(super) fn weigh_config(&self, look: &BoundedDisk<'_>, config: &Path) -> Result<(), Option<String>> {
         match look.disk.text(config) {
-            Some(text) if config_holds_credentials(&text) => {
+            Some(text) if text.len() as u64 >= MAX_BYTES || config_holds_credentials(&text) => {
                 Err(Some("the repository's configuration contains credentials".to_owned()))
             }
             _ => Ok(()),
@@ -382,11 +382,17 @@ impl Engine {
     }
 
     /// The configuration of the repository around a folder.
-    fn weigh_remotes(&self, from: &Path, look: &BoundedDisk<'_>) -> Result<(), Option<String>> {
+    pub(super) fn weigh_remotes(&self, from: &Path, look: &BoundedDisk<'_>) -> Result<(), Option<String>> {
         for folder in from.ancestors().take(MAX_PARENTS) {
             let git = folder.join(".git");
             match look.disk.kind(&git) {
-                Some(EntryKind::Folder) => return self.weigh_config(look, &git.join("config")),
+                Some(EntryKind::Folder) => {
+                    self.weigh_config(look, &git.join("config"))?;
+                    // Git passes over a folder that is no repository.
+                    if look.disk.kind(&git.join("HEAD")).is_some() {
+                        return Ok(());
+                    }
+                }
                 Some(_) => {
                     let link = look.disk.text(&git).unwrap_or_default();
                     let common = link.trim().strip_prefix("gitdir:").map(|path| folder.join(path.trim()));

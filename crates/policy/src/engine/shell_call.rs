@@ -94,7 +94,12 @@ impl Engine {
                     let may_change = changes.may_write_before(at, &understood);
                     self.patches_protected(call, part, &understood, &places, may_change)
                 };
-                if let Some(why) = changed.or_else(|| decision.broad.then(patched).flatten()) {
+                let shown = || {
+                    let is_open = !decision.spelt_out && decision.verdict.decision == Decision::Allow;
+                    is_open.then(|| self.git_shows(part, &understood, &places, changes.any())).flatten()
+                };
+                let shown = || Some(format!("`{}`: {}", part.text, shown()?));
+                if let Some(why) = changed.or_else(|| decision.broad.then(patched).flatten()).or_else(shown) {
                     tighten(&mut decision.verdict, Decision::Ask, None, why);
                 }
             }
@@ -180,6 +185,9 @@ impl Engine {
             vouched: hit.decision == Decision::Allow
                 && hit.rule.is_some_and(|rule| rule.tier >= Tier::User || rule.from_session),
             broad: verdict.decision == Decision::Allow && !harmless && !hit.rule.is_some_and(names_arguments),
+            spelt_out: hit.rule.filter(|_| hit.decision == Decision::Allow).is_some_and(|rule| {
+                rule.condition.is_always() || spells_out(rule, part) == Specificity::Whole
+            }),
             harmless,
             may_redirect: hit.rule.is_some_and(|rule| rule.allow_redirection),
             text: part.text.clone(),
@@ -386,6 +394,8 @@ struct PartDecision {
     vouched: bool,
     /// Whether a rule allows it that names no more than its program.
     broad: bool,
+    /// Whether the rule that decides names the complete command, or covers all commands.
+    spelt_out: bool,
     /// Whether it is read-only and only lacks a rule that allows it.
     harmless: bool,
     may_redirect: bool,

@@ -7,7 +7,7 @@ use super::wrapper::Invocation;
 use super::{Findings, Part, lists};
 
 /// Whether setting a key can make git run something.
-fn is_tame(key: &str, value: Option<&str>) -> bool {
+pub(super) fn is_tame(key: &str, value: Option<&str>) -> bool {
     let key = key.to_ascii_lowercase();
     // Such a URL runs a program, and a template contains hooks.
     if key == "init.templatedir" || value.is_some_and(|value| value.contains("::")) {

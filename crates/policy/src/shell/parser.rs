@@ -40,6 +40,8 @@ pub(super) struct Parser<'s, 'f> {
     straight: bool,
     /// How many redirections of input were read.
     inputs: usize,
+    /// Whether the last redirection of output was to a file, or none of output.
+    saved: Option<bool>,
     /// The number of pipes parsed, and a sample for the output of the last one.
     pipes: usize,
     output: Option<Sample>,
@@ -56,6 +58,7 @@ impl<'s, 'f> Parser<'s, 'f> {
             statement: 0,
             straight: true,
             inputs: 0,
+            saved: None,
             pipes: 0,
             output: None,
         }
@@ -297,9 +300,12 @@ impl<'s, 'f> Parser<'s, 'f> {
         let mut words: Vec<Word> = Vec::new();
         let mut given: Vec<Word> = Vec::new();
         let inputs = self.inputs;
+        let mut saved = false;
+        self.saved = None;
         loop {
             self.skip_blanks();
             if self.redirection()? {
+                saved = self.saved.take().unwrap_or(saved);
                 continue;
             }
             match self.peek() {
@@ -329,6 +335,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         let text = self.text_from(start).trim_end().to_owned();
         let assignments = self.assignments(&given, &words);
         let mut context = self.context.clone();
+        context.saved = saved;
         if self.inputs != inputs {
             context.feed = None;
             context.stdin = None;
@@ -397,6 +404,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         if self.peek() == Some('{') {
             self.doubt("a redirection assigns a variable");
         }
+        let is_output = ahead == 0 || ahead == 1 && self.peek() == Some('1');
         self.skip(ahead);
         let operator: String = if both && self.peek_at(2) == Some('>') {
             "&>>".into()
@@ -411,6 +419,10 @@ impl<'s, 'f> Parser<'s, 'f> {
         self.inputs += usize::from(operator.starts_with('<') || named);
         self.skip_blanks();
         let target = self.word(Mode::Plain)?;
+        let file = target.text().filter(|name| *name == "/dev/null" || !name.starts_with("/dev/"));
+        let is_number = |name: &str| name.chars().all(|c| c.is_ascii_digit() || c == '-');
+        self.saved = (is_output && !operator.starts_with('<'))
+            .then(|| file.is_some_and(|name| operator != ">&" || !is_number(name)));
         match operator.as_str() {
             "<<" | "<<-" => self.pending.push(Pending::new(&target, operator == "<<-")),
             "<<<" => self.found.shown.extend(target.pieces),

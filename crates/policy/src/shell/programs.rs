@@ -49,6 +49,10 @@ pub(super) enum Kind {
     Filter,
     Package,
     Placed,
+    /// Written; nothing gets the name of an address.
+    Named,
+    Define,
+    Plain,
 }
 
 impl Kind {
@@ -91,6 +95,9 @@ impl Kind {
             "filter" => Self::Filter,
             "package" => Self::Package,
             "placed" => Self::Placed,
+            "named" => Self::Named,
+            "define" => Self::Define,
+            "plain" => Self::Plain,
             _ => return None,
         })
     }

@@ -5,11 +5,15 @@
 
 mod covers;
 mod git_files;
+mod git_shows;
 mod given;
 
 pub(crate) use self::git_files::{
     changes_operands as git_changes_operands, forces as git_forces, names_only as git_names_only,
     option_files as git_option_files, reads_untracked as git_reads_untracked,
+};
+pub(crate) use self::git_shows::{
+    adds as git_adds, prints as git_prints, shows_addresses as git_shows_addresses,
 };
 use self::given::Given;
 use super::{Part, git, lists, names, programs};

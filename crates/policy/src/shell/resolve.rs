@@ -64,7 +64,12 @@ pub(super) fn part(mut part: Part, variables: &Variables, found: &mut Findings) 
         found.part(part);
         return;
     }
-    let context = Context { behind: part.behind.clone(), repeats: part.repeats, ..Context::default() };
+    let context = Context {
+        behind: part.behind.clone(),
+        writes_nohup: part.writes_nohup,
+        repeats: part.repeats,
+        ..Context::default()
+    };
     for words in readings {
         emit(&part, &words, &context, found);
     }

@@ -24,6 +24,7 @@ pub(super) fn names_in(text: &str, context: &Context, found: &mut Findings) {
             text: piece.trim().to_owned(),
             words,
             behind: context.behind.clone(),
+            writes_nohup: context.writes_nohup,
             ..Part::default()
         });
     }

@@ -405,6 +405,7 @@ fn part(text: String, words: &[Word], assignments: Vec<(String, Option<String>)>
         assignments,
         behind: context.behind.clone(),
         repeats: context.repeats,
+        writes_nohup: context.writes_nohup,
         patterns,
         data: Vec::new(),
         pieces: words

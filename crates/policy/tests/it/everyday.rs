@@ -88,7 +88,11 @@ pub(crate) fn write(path: &Path, text: &str) {
 }
 
 pub(crate) fn shipped() -> Engine {
-    load(&Sources::default(), options())
+    shipped_in(options())
+}
+
+pub(crate) fn shipped_in(options: Options) -> Engine {
+    load(&Sources::default(), options)
 }
 
 /// The shipped rules and a user's file with this text.

@@ -4,6 +4,7 @@ pub(crate) const COMMANDS: &str = include_str!("../../corpus/commands.tsv");
 pub(crate) const RUNNABLE: &str = include_str!("../../corpus/runnable.tsv");
 pub(crate) const HOSTILE: &str = include_str!("../../corpus/hostile.tsv");
 pub(crate) const RULED: &str = include_str!("../../corpus/ruled.tsv");
+pub(crate) const TRACKED: &str = include_str!("../../corpus/tracked.tsv");
 pub(crate) const EVERYDAY: &str = include_str!("../../corpus/everyday.tsv");
 
 /// The lines of a table with their numbers, split at tabs.

@@ -7,6 +7,7 @@ use super::super::programs::{self, Kind, Program};
 use super::super::{Part, lists, variables};
 use super::given::Given;
 use super::{Touch, Word, unknown};
+use crate::secrets::is_secret_name;
 
 pub(super) const UNLISTED: &str = "a rule on the program does not cover one of the options";
 pub(super) const BEYOND: &str = "an option does more than a rule on the program covers";
@@ -44,6 +45,15 @@ impl<'p> Given<'p> {
                 if path.starts_with(['.', '~']) || path.contains('/') {
                     self.named.extend([false, true].map(|writes| Touch { path, writes }));
                 }
+            }
+            Kind::Named => {
+                self.renamed = !value.is_empty();
+                self.named.push(Touch { path: value, writes: true });
+            }
+            Kind::Define => self.define(value),
+            // A target by its name, not by a file that describes it.
+            Kind::Plain if value.contains(['/', '\\']) || value.ends_with(".json") => {
+                self.unsure = Some(BEYOND)
             }
             Kind::Filter if !value.starts_with("- ") && !value.starts_with("+ ") => {
                 self.unsure = Some(BEYOND)
@@ -100,7 +110,7 @@ impl<'p> Given<'p> {
     /// Whether the words behind `--` belong to the program that a program runs.
     pub(super) fn hands_on(&self, name: &str) -> bool {
         match (name, self.operands.as_slice()) {
-            ("cargo", _) => true,
+            ("cargo" | "cmake", _) => true,
             ("npm" | "pnpm" | "yarn" | "bun", [verb, rest @ ..]) => {
                 let is_named = !matches!(*verb, "run" | "run-script") || !rest.is_empty();
                 is_named && !lists::holds("takes/packages", verb)
@@ -112,13 +122,16 @@ impl<'p> Given<'p> {
     /// What `cargo rustc -- …` and the like pass on.
     pub(super) fn passes_on(&mut self, name: &str, words: &[Word<'p>]) {
         let verb = self.operands.iter().find(|operand| !operand.starts_with('+'));
-        let behind = verb.map(|verb| lists::list(&format!("behind/{name}/{verb}"))).unwrap_or_default();
+        let by_verb = verb.map(|verb| lists::list(&format!("behind/{name}/{verb}"))).unwrap_or_default();
+        let behind = if by_verb.is_empty() { lists::list(&format!("behind/{name}/-")) } else { by_verb };
         let Some((other, program)) =
             behind.first().and_then(|other| Some((other, programs::program(other)?)))
         else {
             return;
         };
-        let (touches, unsure) = Given::read(other, program, words).touches(other, program);
+        let mut given = Given::read(other, program, words);
+        self.builds.append(&mut given.builds);
+        let (touches, unsure) = given.touches(other, program);
         self.named.extend(touches);
         self.unsure = self.unsure.or(unsure).or_else(|| unknown(words));
     }
@@ -127,7 +140,7 @@ impl<'p> Given<'p> {
     pub(super) fn judge_addresses(&mut self) {
         for address in std::mem::take(&mut self.addresses) {
             self.named.extend(local_file(address, self.sends));
-            if self.fetched {
+            if self.fetched && !self.renamed {
                 self.named.push(fetched_name(address));
             }
         }
@@ -136,8 +149,14 @@ impl<'p> Given<'p> {
     /// `make NAME=VALUE`, where the value may be options of a compiler.
     pub(super) fn setting(&mut self, operand: &'p str) {
         let Some((name, value)) = operand.split_once('=') else { return };
-        let is_flags = name.trim_end_matches([':', '?', '+']).to_ascii_uppercase().ends_with("FLAGS");
-        let Some(compiler) = programs::program("gcc").filter(|_| is_flags) else { return };
+        if name.trim_end_matches([':', '?', '+']).to_ascii_uppercase().ends_with("FLAGS") {
+            self.flags(value);
+        }
+    }
+
+    /// Options of a compiler, with blanks between them.
+    fn flags(&mut self, value: &'p str) {
+        let Some(compiler) = programs::program("gcc") else { return };
         let words: Vec<Word<'p>> = value
             .split_whitespace()
             .map(|word| Word { text: Some(word), tame: false, single: true })
@@ -145,6 +164,33 @@ impl<'p> Given<'p> {
         let (touches, unsure) = Given::read("gcc", compiler, &words).touches("gcc", compiler);
         self.named.extend(touches);
         self.unsure = self.unsure.or(unsure);
+    }
+
+    /// `cmake -D NAME:TYPE=VALUE`
+    fn define(&mut self, text: &'p str) {
+        let Some((name, value)) = text.split_once('=') else { return };
+        let name = name.split(':').next().unwrap_or_default();
+        let upper = name.to_ascii_uppercase();
+        let is = |section: &str| lists::matches(section, name);
+        // Build files hold values without quotes.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-+=./,:@%;~*".contains(c);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-+.".contains(c);
+        if !value.chars().all(is_plain) || is("define/flags") && value.contains([';', '*', '~']) {
+            self.unsure = Some(BEYOND);
+        } else if is("define/flags") {
+            self.flags(value);
+        } else if is("define/script") {
+            self.take(Kind::Build, value);
+        } else if lists::matches("define/program", &upper) {
+            if !lists::matches("define/tool", value) || !value.chars().all(is_name) {
+                self.unsure = Some(BEYOND);
+            }
+        } else if upper.starts_with("CMAKE_") && !is("define/known") {
+            self.unsure = Some(BEYOND);
+        } else {
+            let writes = is("define/writes");
+            self.named.extend(value.split(';').map(|path| Touch { path, writes }));
+        }
     }
 
     /// A package, or a folder with one.
@@ -156,7 +202,8 @@ impl<'p> Given<'p> {
         let local = local.iter().find_map(|scheme| operand.split_once(scheme).map(|(_, path)| path));
         let scoped = operand.starts_with('@') && operand.matches('/').count() == 1;
         let is_path = operand.contains('/') && !scoped || operand.starts_with('~') || operand.contains("..");
-        if let Some(path) = local.or(is_path.then_some(operand)) {
+        let is_file = is_path || is_secret_name(operand);
+        if let Some(path) = local.or(is_file.then_some(operand)) {
             self.named.push(Touch { path, writes: false });
         }
     }
@@ -173,6 +220,10 @@ impl<'p> Given<'p> {
 /// Why the subcommand is not covered. A list of subcommands names those that are: `NAME`, `NAME/OPERAND`, or `-` for none;
 /// those behind a `!` are not.
 pub(super) fn verb(name: &str, operands: &[&str], part: &Part) -> Option<&'static str> {
+    let operands = match operands {
+        [toolchain, rest @ ..] if toolchain.starts_with('+') => rest,
+        _ => operands,
+    };
     let section = format!("verbs/{name}");
     if lists::list(&section).is_empty() {
         return None;

@@ -23,6 +23,8 @@ pub(super) struct Given<'p> {
     pub(super) addresses: Vec<&'p str>,
     /// Whether files are written under the names of addresses.
     pub(super) fetched: bool,
+    /// Whether an option names the file instead.
+    pub(super) renamed: bool,
     /// Whether files are sent to addresses.
     pub(super) sends: bool,
     /// The program whose lists apply to values that are passed on.
@@ -42,7 +44,9 @@ impl<'p> Given<'p> {
         let stops = format!("stops/{name}");
         let outside = lists::list(&format!("outside/{name}"));
         let mut rest = words.iter().peekable();
+        let mut may_be_value = false;
         while let Some(word) = rest.next() {
+            let renamed = std::mem::take(&mut may_be_value).then_some(given.renamed);
             let Some(text) = word.text else {
                 if !word.tame || program.operands.iter().any(|(kind, _)| *kind == Kind::Out) {
                     given.unsure = Some(AT_RUN_TIME);
@@ -80,6 +84,7 @@ impl<'p> Given<'p> {
             } else {
                 given.cluster(program, text.get(1..).unwrap_or_default())
             };
+            given.renamed = renamed.unwrap_or(given.renamed);
             let Some(expects) = expects else { continue };
             let Some(value) = rest.peek() else { continue };
             match value.text {
@@ -87,7 +92,9 @@ impl<'p> Given<'p> {
                 None if !value.tame => given.unsure = Some(AT_RUN_TIME),
                 None => {}
             }
+            given.renamed = renamed.unwrap_or(given.renamed);
             let is_option = value.text.is_some_and(|value| value.starts_with('-') && value != "-");
+            may_be_value = is_option;
             if expects.certain && !is_option {
                 rest.next();
             }
@@ -113,6 +120,9 @@ impl<'p> Given<'p> {
     /// `--name`, `--name=value` and abbreviations.
     fn long(&mut self, program: &Program, text: &'p str) -> Option<Expects> {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        // `--config.key=value`
+        let is_known = program.long_by(|known| known.starts_with(name)).next().is_some();
+        let name = name.split('.').next().filter(|_| !is_known).unwrap_or(name);
         let exact = program.long(name).is_some();
         let fits = |known: &str| if exact { known == name } else { known.starts_with(name) };
         let kinds: Vec<(Option<Kind>, bool)> =
@@ -287,7 +297,7 @@ pub(super) fn is_one_of(options: &[&str], text: &str) -> bool {
 fn weight(kind: Kind) -> u8 {
     match kind {
         Kind::Command => 4,
-        Kind::Out => 3,
+        Kind::Out | Kind::Named => 3,
         Kind::File | Kind::Facts | Kind::Tree | Kind::Archive => 2,
         Kind::Upload | Kind::Address => 1,
         _ => 0,

@@ -1,0 +1,252 @@
+//! Secrets that git shows without their names on the command line: in tracked files, in files that the line adds, and in
+//! the addresses of its remotes.
+//!
+//! Reads the index and the ignore files itself; does not look at earlier commits.
+
+use std::path::{Path, PathBuf};
+
+use super::Engine;
+use super::reading::untold;
+use super::repository::runs_git;
+use super::working_dirs::WorkingDirs;
+use crate::checker::place;
+use crate::disk::{BoundedDisk, Disk, EntryKind, MAX_BYTES, finds_any};
+use crate::git_index::each_path;
+use crate::secrets::{is_private_folder, is_secret_name};
+use crate::shell::{self, CommandAnalysis, Part, git_directory};
+
+/// Limit of bytes of an index that is read.
+const MAX_INDEX: u64 = 64 * 1024 * 1024;
+
+/// A repository, by its top folder and the folder with its index.
+struct Repository {
+    top: PathBuf,
+    git: PathBuf,
+}
+
+impl Engine {
+    /// Why a git command may show a secret that its words do not name.
+    pub(super) fn git_shows(
+        &self,
+        part: &Part,
+        understood: &CommandAnalysis,
+        places: &WorkingDirs,
+        brought: bool,
+    ) -> Option<String> {
+        if !runs_git(part) {
+            return None;
+        }
+        let disk = self.options.disk.as_deref()?;
+        let look = BoundedDisk::new(disk);
+        let real = |folder: &Path| place(folder, "", self.options.resolve.as_ref());
+        let mut printed = shell::git_prints(part);
+        let addresses = shell::git_shows_addresses(part);
+        if printed.is_none() && !addresses {
+            return None;
+        }
+        for from in &places.all {
+            // Elsewhere, a folder that is not known needs approval.
+            let Some(folder) = git_directory(part, from, real) else { continue };
+            if addresses && let Err(Some(why)) = self.weigh_remotes(&folder, &look) {
+                return Some(why);
+            }
+            let (Some(printed), Some(repository)) = (&mut printed, repository(disk, &folder)) else {
+                continue;
+            };
+            printed.settle(|name| disk.kind(&folder.join(name)).is_some());
+            let printed = &*printed;
+            let shown = |path: &str| printed.include(path, &prefix(&folder, &repository.top));
+            if let Some(why) = tracked_secret(disk, &repository, &shown) {
+                return Some(why);
+            }
+            let adds = understood.parts.iter().filter(|other| runs_git(other));
+            for added in adds.filter_map(shell::git_adds) {
+                let added =
+                    |path: &str| shown(path) && added.include(path, &prefix(&folder, &repository.top));
+                let ignores = !brought
+                    && !understood.parts.iter().any(may_change_ignores)
+                    && redirects_none(understood);
+                if let Some(why) = self.added_secret(&repository, ignores, &added) {
+                    return Some(why);
+                }
+            }
+        }
+        None
+    }
+
+    /// Why a file that is not tracked yet may be added: it may contain secrets and is not ignored.
+    fn added_secret(
+        &self,
+        repository: &Repository,
+        ignores: bool,
+        added: &dyn Fn(&str) -> bool,
+    ) -> Option<String> {
+        let disk = self.options.disk.as_deref()?;
+        let resolve = self.options.resolve.as_ref();
+        let workspaces = self.options.workspaces.iter().map(|root| place(root, "", resolve));
+        let root = workspaces
+            .filter(|root| root.starts_with(&repository.top))
+            .min_by_key(|root| root.as_os_str().len())
+            .unwrap_or_else(|| repository.top.clone());
+        let mut untracked = Untracked {
+            top: &repository.top,
+            ignores,
+            added,
+            look: BoundedDisk::new(disk),
+            rules: Vec::new(),
+        };
+        untracked.read_rules(&repository.top, &repository.git.join("info/exclude"));
+        let mut above: Vec<&Path> =
+            root.ancestors().skip(1).take_while(|folder| folder.starts_with(&repository.top)).collect();
+        above.reverse();
+        for folder in above {
+            untracked.read_rules(folder, &folder.join(".gitignore"));
+        }
+        untracked.folder(&root).err()
+    }
+}
+
+/// The repository around a folder. Git passes over a `.git` folder that is none of its own.
+fn repository(disk: &dyn Disk, folder: &Path) -> Option<Repository> {
+    folder.ancestors().find_map(|top| {
+        let git = top.join(".git");
+        let git = match disk.kind(&git)? {
+            EntryKind::Folder if disk.kind(&git.join("HEAD")).is_some() => git,
+            EntryKind::Folder => return None,
+            _ => {
+                let link = disk.text(&git)?;
+                top.join(link.trim().strip_prefix("gitdir:")?.trim())
+            }
+        };
+        Some(Repository { top: top.to_owned(), git })
+    })
+}
+
+/// The path of a folder below the top, with a slash at its end.
+fn prefix(folder: &Path, top: &Path) -> String {
+    let below = folder.strip_prefix(top).unwrap_or(Path::new("")).to_string_lossy();
+    if below.is_empty() { String::new() } else { format!("{below}/") }
+}
+
+fn tracked_secret(disk: &dyn Disk, repository: &Repository, shown: &dyn Fn(&str) -> bool) -> Option<String> {
+    let index = repository.git.join("index");
+    disk.kind(&index)?;
+    let mut secret = None;
+    let read = disk.bytes(&index, MAX_INDEX).and_then(|bytes| {
+        each_path(&bytes, |path| {
+            let path = String::from_utf8_lossy(path);
+            if secret.is_none() && is_secret(&path) && shown(&path) {
+                secret = Some(path.into_owned());
+            }
+        })
+    });
+    match (secret, read) {
+        (Some(path), _) => Some(format!("git tracks `{path}`, which may contain secrets")),
+        (None, None) => Some("the files that git tracks cannot be determined".to_owned()),
+        (None, Some(())) => None,
+    }
+}
+
+fn is_secret(path: &str) -> bool {
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    is_secret_name(name)
+        || folders.contains('.')
+            && folders.split('/').any(|name| is_private_folder(name) || is_secret_name(name))
+}
+
+/// Whether a command may change which files are ignored.
+fn may_change_ignores(part: &Part) -> bool {
+    let names = |text: &str| {
+        let last = text.rsplit('/').next().unwrap_or_default();
+        text.contains("ignore")
+            || text.contains("exclude")
+            || last.contains(['*', '?', '[']) && finds_any(last, ".gitignore")
+    };
+    part.words.iter().flatten().any(|word| names(word)) && shell::git_adds(part).is_none()
+        || part.patterns.iter().any(|pattern| names(&pattern.text))
+}
+
+fn redirects_none(understood: &CommandAnalysis) -> bool {
+    let mut targets =
+        understood.redirections.iter().filter(|found| found.writes).map(|found| found.target.as_deref());
+    !targets.any(|target| target.is_none_or(|target| target.contains("ignore") || target.contains("exclude")))
+}
+
+/// A search for files that `git add` may add.
+struct Untracked<'r> {
+    top: &'r Path,
+    /// Whether the ignore files count.
+    ignores: bool,
+    added: &'r dyn Fn(&str) -> bool,
+    look: BoundedDisk<'r>,
+    /// The patterns of ignore files, with the folders that they apply to.
+    rules: Vec<(PathBuf, String)>,
+}
+
+impl Untracked<'_> {
+    fn read_rules(&mut self, folder: &Path, file: &Path) {
+        if !self.ignores || self.look.disk.kind(file) != Some(EntryKind::File) {
+            return;
+        }
+        let text = self.look.disk.text(file).unwrap_or_default();
+        // What was not read may take back any pattern.
+        if text.len() as u64 >= MAX_BYTES {
+            self.ignores = false;
+        }
+        let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        self.rules.extend(lines.map(|line| (folder.to_owned(), line.to_owned())));
+    }
+
+    /// `Err` with the reason if a secret may be added.
+    fn folder(&mut self, folder: &Path) -> Result<(), String> {
+        let before = self.rules.len();
+        self.read_rules(folder, &folder.join(".gitignore"));
+        let entries = self.look.list(folder).map_err(|why| untold(why, &folder.to_string_lossy()))?;
+        for entry in entries {
+            let name = entry.name.to_string_lossy();
+            let path = folder.join(&entry.name);
+            let is_folder = entry.kind == EntryKind::Folder;
+            if name == ".git" || self.is_ignored(&path, &name, is_folder) {
+                continue;
+            }
+            if is_folder {
+                self.folder(&path)?;
+                continue;
+            }
+            let below = path.strip_prefix(self.top).unwrap_or(&path).to_string_lossy().into_owned();
+            if is_secret(&below) && (self.added)(&below) {
+                return Err(format!("in the same line, git may add `{below}`, which may contain secrets"));
+            }
+        }
+        self.rules.truncate(before);
+        Ok(())
+    }
+
+    /// Whether a file or folder is ignored. Patterns that are not certain to match count as if they did not, and those that
+    /// may take back another as if they did.
+    fn is_ignored(&self, path: &Path, name: &str, is_folder: bool) -> bool {
+        let mut ignored = false;
+        for (folder, line) in self.rules.iter().filter(|_| self.ignores) {
+            let Ok(below) = path.strip_prefix(folder) else { continue };
+            if let Some(shown) = line.strip_prefix('!') {
+                let last = shown.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+                if finds_any(last, name) || last.contains('\\') {
+                    return false;
+                }
+                continue;
+            }
+            let pattern = if is_folder { line.trim_end_matches('/') } else { line };
+            let pattern = pattern.strip_prefix("**/").unwrap_or(pattern);
+            if pattern.contains(['[', '\\']) || pattern.ends_with('/') {
+                continue;
+            }
+            ignored |= match pattern.trim_start_matches('/') {
+                anchored if anchored.contains('/') || anchored.len() < pattern.len() => {
+                    below.to_str().is_some_and(|below| below == anchored)
+                }
+                pattern => finds_any(pattern, name),
+            };
+        }
+        ignored
+    }
+}
