@@ -286,6 +286,32 @@ fn a_helper_inside_connects_through_the_proxy_and_ssh_is_told_to_use_it() {
     assert_eq!(server.join().unwrap(), "hello\n");
 }
 
+#[test]
+fn a_session_starts_before_package_managers_are_asked_and_commands_reach_their_hosts() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !has_namespaces() {
+        return;
+    }
+    let script = format!("run() {{ {}; }}; run > answer", connect("npm.example:443"));
+    let home = TestHome::new()
+        .settings(json!({"tools": {"sandboxPackageDownloads": true}}))
+        .home_file("bin/npm", "#!/bin/sh\n: > \"$HOME/asked\"\necho https://npm.example/\n")
+        .file("c.sh", &script);
+    let (bin, asked) = (home.home().join("bin"), home.home().join("asked"));
+    fs::set_permissions(bin.join("npm"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let home = home.env("PATH", &format!("{}:{path}", bin.display()));
+    let (scene, screen) = at_the_screen(home, "bash c.sh");
+    // The session is ready.
+    screen.expect(", proxy");
+    assert!(!asked.exists());
+    screen.say("go").expect("The turn goes on.");
+    assert!(asked.exists());
+    // Allowed without a question, and then the name has no address.
+    let answer = fs::read_to_string(scene.home.project().join("answer")).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
+}
+
 /// The program itself, without a word about the sandbox on its command line.
 #[test]
 fn plain_ssh_reaches_an_allowed_host_through_the_proxy_and_sees_no_keys() {
