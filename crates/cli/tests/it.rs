@@ -136,6 +136,8 @@ mod sandbox;
 mod sandbox_attacks;
 #[path = "it/sandbox_modes.rs"]
 mod sandbox_modes;
+#[path = "it/sandbox_program.rs"]
+mod sandbox_program;
 #[path = "it/sandbox_questions.rs"]
 mod sandbox_questions;
 #[path = "it/sandbox_rights.rs"]

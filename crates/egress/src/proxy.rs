@@ -185,6 +185,10 @@ impl Core {
 
     /// Decides about a target, asks if no rule names it, and checks its addresses.
     async fn permit(&self, target: &Authority, purpose: Purpose, peer: &Peer) -> Result<Permit, Rejection> {
+        let is_listed = self.rules.snapshot().lists(&target.host, target.port);
+        if !is_listed && !peer.is_canary {
+            self.questions.settle().await;
+        }
         let (reach, rule, once) = match self.decided(target)? {
             Some((reach, rule)) => (reach, rule, false),
             None if peer.is_canary => return Err(Rejection::Refused("no rule".to_owned())),

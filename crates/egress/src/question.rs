@@ -70,6 +70,11 @@ pub trait Asker: Send + Sync {
         true
     }
 
+    /// Waits for rules that are not complete yet.
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Asks one question; waiting longer than the limit counts as a refusal.
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, HostAnswer>;
 }
@@ -118,6 +123,13 @@ impl Questions {
         limit: Duration,
     ) -> Self {
         Self { asker, store, book, limit, state: Mutex::default() }
+    }
+
+    /// Waits for rules that are not complete yet.
+    pub(crate) async fn settle(&self) {
+        if let Some(asker) = &self.asker {
+            asker.settle().await;
+        }
     }
 
     /// Waits for the answer about a host; one question for all who wait.

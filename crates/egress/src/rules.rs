@@ -160,6 +160,13 @@ impl Snapshot {
         self.rules.unlisted
     }
 
+    /// Whether a rule names a host and a port.
+    pub(crate) fn lists(&self, host: &Host, port: u16) -> bool {
+        let RuleSet { allow, deny, .. } = &self.rules;
+        deny.iter().any(|rule| rule.pattern.denies(host, port))
+            || allow.iter().any(|rule| rule.pattern.allows(host, port))
+    }
+
     /// Decides about a host and a port.
     pub fn decide(&self, host: &Host, port: u16) -> Decision {
         if let Some(rule) = self.rules.deny.iter().find(|rule| rule.pattern.denies(host, port)) {

@@ -74,21 +74,12 @@ fn check<'a>(
     model_list::mistyped(loaded).iter().for_each(|line| note(line));
     let notes = session.notes.iter().chain(&model.note).chain(&credentials.notes).chain(&sandbox.notes);
     notes.map(String::as_str).chain(permission.notes()).for_each(&mut *note);
-    if request.debug {
-        silent_package_managers(&sandbox).iter().for_each(|line| note(line));
-    }
     if permission.approval == ApprovalMode::Yolo {
         note("YOLO mode is enabled. All tool calls will be automatically approved.");
     }
     warn_of_raw_output(request, loaded, note);
     let model_of_session = model.of_session;
     Ok(Prepared { request, loaded, session, credentials, model_of_session, permission, sandbox })
-}
-
-/// Debug notes on package managers that timed out.
-fn silent_package_managers(sandbox: &Sandbox) -> Vec<String> {
-    let silent = sandbox.rights.iter().flat_map(|rights| rights.silent_package_managers());
-    silent.map(|program| format!("`{program}` timed out; its download hosts are unknown.")).collect()
 }
 
 pub fn refuse_forbidden_yolo(request: &Request, groups: &Groups) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! Where questions about rights are asked: knows the person, and the commands that run.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use pollux_domain::BoxFuture;
 use pollux_domain::approval::{ApprovalAnswer, Offer, Outcome, Person};
@@ -19,7 +19,8 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::connect::PROXY_PORT;
-use crate::packages::{OwnMachine, PackageDownloads};
+use crate::downloads::Downloads;
+use crate::packages::OwnMachine;
 
 /// Asks about hosts while connections wait, and names the command behind them.
 pub(crate) struct HostDesk {
@@ -33,7 +34,7 @@ pub(crate) struct HostDesk {
     asked: Mutex<Vec<Asked>>,
     pub(crate) rules: Arc<RuleBook>,
     pub(crate) machine: Arc<OwnMachine>,
-    packages: Arc<OnceLock<PackageDownloads>>,
+    pub(crate) downloads: Arc<Downloads>,
     pub(crate) has_project: bool,
     /// Programs that reach every host, by the user's `sandbox.toml`.
     pub(crate) open_commands: Vec<String>,
@@ -61,15 +62,16 @@ impl HostDesk {
         has_project: bool,
         open_commands: Vec<String>,
     ) -> Self {
+        let machine = Arc::new(machine);
         Self {
+            downloads: Arc::new(Downloads::new(Arc::clone(&machine), Arc::clone(&rules))),
             person: RwLock::default(),
             running: Mutex::default(),
             sandboxes: Mutex::default(),
             once: Mutex::default(),
             asked: Mutex::default(),
             rules,
-            machine: Arc::new(machine),
-            packages: Arc::default(),
+            machine,
             has_project,
             open_commands,
         }
@@ -130,28 +132,6 @@ impl HostDesk {
 
     pub(crate) fn forget(&self, right: &Right) {
         self.asked.locked().retain(|asked| asked.right != *right);
-    }
-
-    /// The hosts of package downloads. The first call asks the package managers, which takes a while.
-    pub(crate) fn packages(&self) -> &[DownloadHost] {
-        &self.packages.get_or_init(|| self.machine.package_downloads()).hosts
-    }
-
-    /// The package managers that were asked and did not answer.
-    pub(crate) fn silent_package_managers(&self) -> &[String] {
-        self.packages.get().map(|packages| packages.silent.as_slice()).unwrap_or_default()
-    }
-
-    /// The same without holding up other connections.
-    async fn packages_in_background(&self) -> &[DownloadHost] {
-        if self.packages.get().is_none() {
-            let (packages, machine) = (Arc::clone(&self.packages), Arc::clone(&self.machine));
-            let looked = tokio::task::spawn_blocking(move || {
-                packages.get_or_init(|| machine.package_downloads());
-            });
-            let _ = looked.await;
-        }
-        self.packages.get().map(|packages| packages.hosts.as_slice()).unwrap_or_default()
     }
 
     fn running(&self, id: Option<&str>) -> Option<Running> {
@@ -220,6 +200,10 @@ impl Asker for HostDesk {
         self.person.read_locked().is_some()
     }
 
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.downloads.settle_in_background())
+    }
+
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, HostAnswer> {
         Box::pin(async move {
             let running = self.running(question.caller.command.as_deref());
@@ -232,7 +216,7 @@ impl Asker for HostDesk {
             let Some((person, handle)) = self.person.read_locked().clone() else { return HostAnswer::No };
             let right = right(question);
             let is_package = |host: &&DownloadHost| host.pattern.to_string() == right.target;
-            let packages = self.packages_in_background().await;
+            let packages = self.downloads.hosts_in_background().await;
             let known = packages.iter().any(|host| is_package(&host)).then(|| {
                 let hosts: Vec<String> = packages.iter().map(|host| host.pattern.to_string()).collect();
                 hosts.join(", ")

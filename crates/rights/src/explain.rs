@@ -103,6 +103,7 @@ impl SessionRights {
             NetworkMode::None => return Ok(network_is(target, "no access", NetworkMode::None)),
             NetworkMode::Proxy | NetworkMode::Public => {}
         }
+        self.desk.downloads.settle();
         let allow = Some(Right { kind: RightKind::Host, target: target.clone() });
         let (verdict, rule, allow) = match self.desk.rules.snapshot().decide(&authority.host, authority.port)
         {

@@ -11,6 +11,7 @@ mod connect;
 mod copies;
 mod denial;
 mod desk;
+mod downloads;
 mod explain;
 mod gate;
 mod mode;

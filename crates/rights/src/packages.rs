@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -14,12 +13,13 @@ use pollux_config::env::Env;
 use pollux_config::search_path::SearchPath;
 use pollux_domain::sync::Locked as _;
 use pollux_egress::preset::{self, DownloadHost, Machine};
+use pollux_sandbox::new_session::lead_new_session;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// A tool that takes longer is not asked.
 const LIMIT: Duration = Duration::from_secs(15);
-/// Time limit for all package managers together, because the session waits for them to start. On a busy machine they
-/// take seconds.
+/// Time limit for all package managers together, because connections wait for them. On a busy machine they take
+/// seconds.
 const PACKAGES_LIMIT: Duration = Duration::from_secs(5);
 const MAX_TEXT: u64 = 1 << 20;
 
@@ -64,7 +64,9 @@ impl OwnMachine {
         let mut command = Command::new(program);
         let harmless = self.env.iter().filter(|(name, value)| !is_credential(&name.to_uppercase(), value));
         command.args(arguments).current_dir(folder).env_clear().envs(harmless);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // The session may end before the answer.
+        lead_new_session(&mut command);
         let Ok(mut child) = command.spawn() else { return Ok(None) };
         let (sender, answer) = mpsc::channel();
         let stdout = child.stdout.take();

@@ -49,6 +49,9 @@ impl SessionRights {
     ) -> CommandRun {
         let running = Running { id: id.to_owned(), command: command.to_owned(), cancel: cancel.clone() };
         self.desk.begin(running);
+        if self.network().is_proxied() {
+            self.desk.downloads.prepare();
+        }
         let known_hosts = known_hosts(&self.desk.machine.home);
         with_connector(self.own_program().as_deref(), &known_hosts, |connector| {
             self.copies.make(&self.desk.machine, &known_hosts, connector);

@@ -10,7 +10,6 @@ use pollux_domain::sandbox::{Denial, DenialKind, Grant, GrantScope, GrantedBy, R
 use pollux_domain::sync::Locked as _;
 use pollux_egress::host::Authority;
 use pollux_egress::journal::Denial as Refused;
-use pollux_egress::preset;
 use pollux_egress::rules::RuleBook;
 use pollux_egress::stored::{ProjectKey, SaveError, save_path};
 use pollux_sandbox::{Confinement, Level, Sandbox, SandboxError, SandboxRequest};
@@ -143,7 +142,7 @@ impl SessionRights {
         let mut notes = Vec::new();
         let was_proxied = earlier.is_some_and(|earlier| earlier.network.is_proxied());
         if options.package_downloads && options.network.is_proxied() && !was_proxied {
-            desk.rules.grant_all(&preset::rules(desk.packages()));
+            desk.downloads.preset();
         }
         let is_open = options.network == NetworkMode::Open;
         let gate = gate.filter(|_| !is_open).or_else(|| {
@@ -201,11 +200,6 @@ impl SessionRights {
         };
         notes.extend(rights.write_report());
         Ok((rights, notes))
-    }
-
-    /// The package managers that did not say in time where they download from.
-    pub fn silent_package_managers(&self) -> &[String] {
-        self.desk.silent_package_managers()
     }
 
     pub fn level(&self) -> Level {
@@ -450,7 +444,8 @@ impl SessionRights {
 
     /// Problems with the proxy and with saving since the last call.
     pub(crate) fn take_problems(&self) -> Vec<String> {
-        self.gate.iter().flat_map(|gate| gate.take_problems()).collect()
+        let of_gate = self.gate.iter().flat_map(|gate| gate.take_problems());
+        of_gate.chain(self.desk.downloads.take_problems()).collect()
     }
 
     /// Keeps the denials of a command that ended.

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use pollux_config::search_path::SearchPath;
 
 use crate::mounts::{Mount, Placed};
+use crate::own_program::INSIDE;
 use crate::paths::SandboxPaths;
 use crate::{LevelError, SandboxRequest};
-
-/// Where the program itself appears inside, to hold the session.
-pub(crate) const HOLDER: &str = "/run/pollux/pollux";
 
 /// Finds it in a place that neither commands nor other users can write, and not in a home directory.
 pub(crate) fn find(places: &SandboxPaths, request: &SandboxRequest) -> Result<PathBuf, LevelError> {
@@ -51,7 +49,8 @@ pub(crate) fn arguments(program: &Path, mounts: &[Placed], network: bool, own: &
             Mount::From(source) => {
                 arguments.extend(["--bind".into(), source.clone().into_os_string(), path]);
             }
-            Mount::Gone => {}
+            // This program holds the session, so it is always there.
+            Mount::Gone | Mount::Own(_) => {}
             Mount::Device => arguments.extend(["--dev-bind".into(), path.clone(), path]),
             Mount::Copy(source) => {
                 arguments.extend(["--ro-bind".into(), source.clone().into_os_string(), path]);
@@ -64,8 +63,8 @@ pub(crate) fn arguments(program: &Path, mounts: &[Placed], network: bool, own: &
             Mount::Blocked => arguments.extend(["--ro-bind".into(), "/dev/null".into(), path]),
         }
     }
-    arguments.extend(["--ro-bind".into(), own.into(), HOLDER.into()]);
+    arguments.extend(["--ro-bind".into(), own.into(), INSIDE.into()]);
     arguments.extend(seals);
-    arguments.extend(["--chdir", "/", "--", HOLDER].map(OsString::from));
+    arguments.extend(["--chdir", "/", "--", INSIDE].map(OsString::from));
     arguments
 }

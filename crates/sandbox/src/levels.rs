@@ -22,7 +22,7 @@ use crate::syscalls::Sockets;
 use crate::trials::Remembered;
 use crate::{
     Confinement, Doors, Level, LevelError, PathAccess, SandboxError, SandboxRequest, Trial, Tripped,
-    bubblewrap, landlock, placeholders, process_table,
+    bubblewrap, landlock, own_program, placeholders, process_table,
 };
 
 /// How often a start of bubblewrap is tried.
@@ -44,6 +44,8 @@ pub struct Sandbox {
     family: Arc<Family>,
     /// The trial that was skipped because it succeeded before.
     skipped: Option<Remembered>,
+    /// This program's file, if commands get to see it.
+    own: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -109,7 +111,13 @@ impl Sandbox {
                 if let Means::Bubblewrap(program) = &means { Some(program.as_path()) } else { None };
             Remembered::new(level, program, request)
         });
+        let own = match &means {
+            Means::Namespaces => own_program::file_to_show(),
+            Means::Bubblewrap(_) => own_program::file(),
+            Means::Landlock | Means::Container(_) => None,
+        };
         let mut sandbox = Self {
+            own,
             means,
             network: request.network,
             doors: doors(request, level),
@@ -175,6 +183,7 @@ impl Sandbox {
             charge: self.charge.clone(),
             family: Arc::clone(&self.family),
             skipped: None,
+            own: self.own.clone(),
             means,
         })
     }
@@ -245,7 +254,8 @@ impl Sandbox {
     fn planner(&self) -> Result<&Planner, LevelError> {
         let scratch = self.scratch()?;
         let has_frames = matches!(self.means, Means::Namespaces);
-        Ok(self.planner.get_or_init(|| Arc::new(Planner::new(&self.places, scratch, has_frames))))
+        let plan = || Planner::new(&self.places, scratch, has_frames).with_own(self.own.clone());
+        Ok(self.planner.get_or_init(|| Arc::new(plan())))
     }
 
     fn start_holder(&self, plan: &[Placed]) -> Result<Arc<Holder>, LevelError> {
@@ -277,7 +287,8 @@ impl Sandbox {
                 Holder::start(&setup, None)
             }
             Means::Bubblewrap(program) => {
-                let own = fs::read_link("/proc/self/exe").map_err(LevelError::Start)?;
+                let replaced = || LevelError::Trial("Pollux was replaced since it started".to_owned());
+                let own = own_program::file().ok_or_else(replaced)?;
                 let arguments = bubblewrap::arguments(program, plan, self.network, &own);
                 let setup = setup(
                     Kind::Inside,
@@ -373,18 +384,7 @@ impl Sandbox {
 
     /// This program as commands see it, if they can.
     pub fn own_program(&self) -> Option<PathBuf> {
-        let own = fs::read_link("/proc/self/exe").ok()?;
-        match &self.means {
-            Means::Bubblewrap(_) => Some(bubblewrap::HOLDER.into()),
-            Means::Namespaces => {
-                let is_covered = |place: &PathBuf| own.starts_with(place);
-                let is_seen = self.access_to(&own) != PathAccess::Hidden
-                    && !self.places.temp.iter().any(is_covered)
-                    && !own.starts_with("/run");
-                is_seen.then_some(own)
-            }
-            Means::Landlock | Means::Container(_) => None,
-        }
+        self.own.as_ref().map(|_| own_program::INSIDE.into())
     }
 
     /// Whether a variable names a path that was granted.

@@ -31,6 +31,8 @@ mod levels;
 #[cfg(target_os = "linux")]
 mod mounts;
 pub mod new_session;
+#[cfg(target_os = "linux")]
+mod own_program;
 mod paths;
 #[cfg(target_os = "linux")]
 mod placeholders;

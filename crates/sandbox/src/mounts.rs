@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::PathAccess;
 use crate::identity::Identity;
+use crate::own_program;
 use crate::paths::SandboxPaths;
 use crate::wire::{Reader, Writer};
 
@@ -44,6 +45,8 @@ pub(crate) enum Mount {
     Gone,
     /// A device of this machine.
     Device,
+    /// This program, whose file is at that path outside. Any other file there is not shown.
+    Own(PathBuf),
 }
 
 /// A path, how it appears, and its identity when that was decided.
@@ -61,7 +64,7 @@ pub(crate) struct Placed {
 impl Placed {
     pub(crate) fn new(path: PathBuf, mount: Mount) -> Self {
         // Paths covered by another folder do not matter.
-        let looked_at = !matches!(mount, Mount::From(_) | Mount::Frame);
+        let looked_at = !matches!(mount, Mount::From(_) | Mount::Frame | Mount::Own(_));
         let identity = looked_at.then(|| Identity::of(&path)).flatten();
         let copied = match &mount {
             Mount::Copy(copy) => Identity::of(copy),
@@ -89,6 +92,10 @@ impl Placed {
                 body.number(7);
                 body.text(source.as_os_str());
             }
+            Mount::Own(file) => {
+                body.number(9);
+                body.text(file.as_os_str());
+            }
         }
     }
 
@@ -104,6 +111,7 @@ impl Placed {
             6 => Mount::Gone,
             7 => Mount::Copy(body.path()?),
             8 => Mount::Device,
+            9 => Mount::Own(body.path()?),
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         Ok(Self { path, mount, is_framed, identity: None, copied: None })
@@ -119,6 +127,8 @@ pub(crate) struct Planner {
     around: Vec<PathBuf>,
     /// What was in the replaced caches at the start. Later, commands may have put something of the same name there.
     caches: Vec<(PathBuf, Mount)>,
+    /// This program's file, if the view has to show it.
+    own: Option<PathBuf>,
 }
 
 impl Planner {
@@ -138,7 +148,12 @@ impl Planner {
             caches.extend(shown.map(|path| (path, Mount::ReadOnly)));
             caches.push((cache.clone(), Mount::From(replacement)));
         }
-        Self { places: Arc::clone(places), scratch: scratch.to_owned(), around, caches }
+        Self { places: Arc::clone(places), scratch: scratch.to_owned(), around, caches, own: None }
+    }
+
+    /// The same with this program.
+    pub(crate) fn with_own(self, own: Option<PathBuf>) -> Self {
+        Self { own, ..self }
     }
 
     /// Every path that differs from the read-only root, parents first, so that the deeper one takes effect. Reads the
@@ -180,6 +195,7 @@ impl Planner {
     fn fixed(&self) -> Vec<Placed> {
         let Self { places, scratch, .. } = self;
         let mut mounts = vec![(PathBuf::from("/run"), Mount::Empty)];
+        mounts.extend(self.own.clone().map(|file| (own_program::INSIDE.into(), Mount::Own(file))));
         let kept = KEPT_OF_RUN.iter().filter(|path| Path::new(path).exists());
         mounts.extend(kept.map(|path| (PathBuf::from(path), Mount::ReadOnly)));
         mounts.extend(places.temp.iter().map(|path| (path.clone(), Mount::From(scratch.clone()))));

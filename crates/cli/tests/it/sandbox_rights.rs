@@ -10,6 +10,9 @@ use crate::scene::{MODEL, Scene, binary, lines, of_type, read_json, scripted};
 
 const TOOL: [&str; 2] = ["--allowed-tools", "run_shell_command"];
 
+/// This program as commands see it.
+pub(crate) const OWN_PROGRAM: &str = "/run/pollux/pollux";
+
 /// Speaks to the proxy inside the sandbox and prints the first line of the answer.
 const ASK: &str = r#"ask() { timeout 20 bash -c 'exec 3<>/dev/tcp/127.0.0.1/3128 || exit 9; printf "%b" "$1" >&3; head -n 1 <&3' - "$1"; }"#;
 
@@ -19,13 +22,17 @@ pub(crate) fn connect(target: &str) -> String {
 
 /// A headless run in which the model runs a script of the project.
 pub(crate) fn headless(home: &TestHome, script: &str, flags: &[&str]) -> Run {
+    headless_by(binary(), home, script, flags)
+}
+
+pub(crate) fn headless_by(program: &Path, home: &TestHome, script: &str, flags: &[&str]) -> Run {
     fs::write(home.project().join("script.sh"), script).unwrap();
     let call = json!({"functionCall": {"name": "run_shell_command", "args": {"command": "bash script.sh"}}});
     let replies = scripted(&[call]) + &scripted(&[json!({"text": "The run goes on."})]);
     fs::write(home.project().join("replies.jsonl"), replies).unwrap();
     let args =
         ["-m", MODEL, "--skip-trust", "--fake-responses", "replies.jsonl", "-p", "x", TOOL[0], TOOL[1]];
-    home.command(binary(), args.into_iter().chain(flags.iter().copied())).run()
+    home.command(program, args.into_iter().chain(flags.iter().copied())).run()
 }
 
 /// The `sandbox` field of the only call; `None` where no namespaces work.
@@ -263,8 +270,7 @@ fn a_helper_inside_connects_through_the_proxy_and_ssh_is_told_to_use_it() {
         said
     });
     let home = TestHome::new();
-    let connect =
-        format!("echo hello | {} __connect 127.0.0.1 {port}; echo \"$GIT_SSH_COMMAND\"", binary().display());
+    let connect = format!("echo hello | {OWN_PROGRAM} __connect 127.0.0.1 {port}; echo \"$GIT_SSH_COMMAND\"");
     let run = |flags: &[&str], script: &str| {
         let args = flags.iter().copied().chain(["sandbox", "run", "--", "sh", "-c"]).chain([script]);
         home.command(binary(), args.collect::<Vec<_>>()).run()
@@ -278,6 +284,32 @@ fn a_helper_inside_connects_through_the_proxy_and_ssh_is_told_to_use_it() {
     let allowed = run(&["--sandbox-allow", &right], &connect);
     assert!(allowed.stdout.starts_with("SSH-2.0-test"), "{}{}", allowed.stdout, allowed.stderr);
     assert_eq!(server.join().unwrap(), "hello\n");
+}
+
+#[test]
+fn a_session_starts_before_package_managers_are_asked_and_commands_reach_their_hosts() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !has_namespaces() {
+        return;
+    }
+    let script = format!("run() {{ {}; }}; run > answer", connect("npm.example:443"));
+    let home = TestHome::new()
+        .settings(json!({"tools": {"sandboxPackageDownloads": true}}))
+        .home_file("bin/npm", "#!/bin/sh\n: > \"$HOME/asked\"\necho https://npm.example/\n")
+        .file("c.sh", &script);
+    let (bin, asked) = (home.home().join("bin"), home.home().join("asked"));
+    fs::set_permissions(bin.join("npm"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let home = home.env("PATH", &format!("{}:{path}", bin.display()));
+    let (scene, screen) = at_the_screen(home, "bash c.sh");
+    // The session is ready.
+    screen.expect(", proxy");
+    assert!(!asked.exists());
+    screen.say("go").expect("The turn goes on.");
+    assert!(asked.exists());
+    // Allowed without a question, and then the name has no address.
+    let answer = fs::read_to_string(scene.home.project().join("answer")).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
 }
 
 /// The program itself, without a word about the sandbox on its command line.
@@ -307,7 +339,7 @@ fn plain_ssh_reaches_an_allowed_host_through_the_proxy_and_sees_no_keys() {
         home.command(binary(), args.collect::<Vec<_>>()).run()
     };
     let seen = run(&[], "ssh -G box; cat ~/.ssh/known_hosts; cat ~/.ssh/id_ed25519 ~/.ssh/config");
-    let proxy = format!("proxycommand {} __connect %h %p", binary().display());
+    let proxy = format!("proxycommand {OWN_PROGRAM} __connect %h %p");
     for line in ["hostname 127.0.0.1", &format!("port {port}"), &proxy, "box ssh-ed25519 AAAA"] {
         assert!(seen.stdout.lines().any(|said| said == line), "{line}: {}{}", seen.stdout, seen.stderr);
     }

@@ -7,6 +7,7 @@ use pollux_domain::BoxFuture;
 use pollux_egress::journal::Caller;
 use pollux_egress::proxy::Identify;
 use pollux_egress::question::{Asker, HostAnswer, Question};
+use pollux_egress::rules::{RuleBook, RuleSet, Unlisted};
 use pollux_egress::server::Door;
 use tokio::sync::Semaphore;
 
@@ -160,5 +161,62 @@ fn the_way_to_a_port_is_open_for_those_who_were_granted_it_until_it_is_closed() 
         while !is_closed() {
             std::thread::yield_now();
         }
+    }
+}
+
+/// Knows a rule that is not in the book from the beginning.
+struct Late {
+    book: Arc<RuleBook>,
+    waiting: Semaphore,
+    gate: Semaphore,
+}
+
+impl Asker for Late {
+    fn is_present(&self) -> bool {
+        false
+    }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.waiting.add_permits(1);
+            let _open = self.gate.acquire().await.unwrap();
+            self.book.grant_all(&rules(&["~new.example:443"]));
+        })
+    }
+
+    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, HostAnswer> {
+        Box::pin(std::future::ready(HostAnswer::No))
+    }
+}
+
+#[test]
+fn a_connection_that_no_rule_names_waits_for_rules_that_come_late() {
+    for unlisted in [Unlisted::Ask, Unlisted::Public] {
+        let mut base = RuleSet::new(unlisted);
+        base.extend(rules(&["known.example:443", "!denied.example"]));
+        let book = Arc::new(RuleBook::new(base));
+        let late = Late { book: Arc::clone(&book), waiting: Semaphore::new(0), gate: Semaphore::new(0) };
+        let late = Arc::new(late);
+        let asker = Arc::clone(&late);
+        let world = World::with(RuleSet::default(), |options| {
+            options.rules = book;
+            options.asker = Some(asker);
+        });
+        let received = Received::default();
+        for (name, address) in [("new.example", "10.0.0.1"), ("known.example", "1.2.3.4")] {
+            world.net.name(name, &[&[address]]);
+            world.net.place(&format!("{address}:443"), echo_server(&received));
+        }
+        let mut waiting = world.connect();
+        write!(waiting, "CONNECT new.example:443 HTTP/1.1\r\n\r\n").unwrap();
+        while late.waiting.available_permits() == 0 {
+            std::thread::yield_now();
+        }
+        // Others need not wait.
+        world.tunnel("known.example:443");
+        assert_eq!(world.socks(b"denied.example", 443).0, 2);
+        late.gate.add_permits(9);
+        assert_eq!(status(&mut waiting), "HTTP/1.1 200", "{unlisted:?}");
+        assert_ne!(world.socks(b"other.example", 443).0, 0, "{unlisted:?}");
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,9 @@ use super::mount_calls::{
     attach, copy, copy_of, open, seal, seal_everything, seal_in_place, temporary, unseal,
 };
 use super::trouble::{Trouble, doing};
+use crate::identity::Identity;
 use crate::mounts::{Mount, Placed};
+use crate::own_program;
 
 /// The devices that commands have.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
@@ -138,7 +140,7 @@ impl View {
         let Some(covers) = &self.covers else { return Ok(()) };
         let cover = |cover: &OwnedFd| copy_of(cover).map_err(doing(trouble(path)));
         let source = match &placed.mount {
-            Mount::Gone | Mount::Device => return Ok(()),
+            Mount::Gone | Mount::Device | Mount::Own(_) => return Ok(()),
             Mount::Frame => {
                 let frame = Frame::mount(path).map_err(doing(trouble(path)))?;
                 self.frames.push(frame);
@@ -203,6 +205,13 @@ fn place_in_frame(frame: &Frame, placed: &Placed, source: Option<OwnedFd>) -> io
             }
             None => return frame.create_file(path),
         },
+        Mount::Own(_) => match source {
+            Some(source) => {
+                seal(&source)?;
+                source
+            }
+            None => return Ok(()),
+        },
         Mount::Writable | Mount::From(_) => match source {
             Some(source) => source,
             None => return Ok(()),
@@ -221,6 +230,7 @@ fn source(placed: &Placed) -> Result<Option<OwnedFd>, Trouble> {
     let path = match &placed.mount {
         Mount::Empty | Mount::Blocked | Mount::Frame | Mount::Gone | Mount::Device => return Ok(None),
         Mount::ReadOnly if placed.is_framed => return Ok(None),
+        Mount::Own(file) => return Ok(own_file(file)),
         Mount::From(source) | Mount::Copy(source) => source,
         Mount::ReadOnly | Mount::Writable => &placed.path,
     };
@@ -229,6 +239,14 @@ fn source(placed: &Placed) -> Result<Option<OwnedFd>, Trouble> {
         Err(error) if error.kind() == io::ErrorKind::NotFound || is_link(&error) => Ok(None),
         Err(error) => Err(doing(format!("could not open `{}`", path.display()))(error)),
     }
+}
+
+/// A copy of this program's file, which a holder runs too. Someone who put another file in its place must not get to
+/// see that one here.
+fn own_file(path: &Path) -> Option<OwnedFd> {
+    let opened = File::from(open(path).ok()?);
+    let found = Identity::from(&opened.metadata().ok()?);
+    (Some(found) == own_program::identity()).then(|| copy_of(&opened.into()).ok()).flatten()
 }
 
 fn is_link(error: &io::Error) -> bool {

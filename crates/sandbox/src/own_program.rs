@@ -1,0 +1,27 @@
+//! This program's own file inside a sandbox. ssh and published ports need it there, whatever hides the folder that it
+//! is in: it may be among temporary files, or in a home that is not shown.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::identity::Identity;
+
+/// Where commands see it.
+pub(crate) const INSIDE: &str = "/run/pollux/pollux";
+const RUNNING: &str = "/proc/self/exe";
+
+/// Its path outside; `None` if another file is there by now.
+pub(crate) fn file() -> Option<PathBuf> {
+    let path = fs::read_link(RUNNING).ok()?;
+    (Identity::of(&path)? == identity()?).then_some(path)
+}
+
+/// The same for a view that Pollux builds itself, which can add nothing to a `/run` that does not exist.
+pub(crate) fn file_to_show() -> Option<PathBuf> {
+    file().filter(|_| Path::new("/run").symlink_metadata().is_ok_and(|meta| meta.is_dir()))
+}
+
+/// The identity of the running program.
+pub(crate) fn identity() -> Option<Identity> {
+    fs::metadata(RUNNING).ok().map(|meta| Identity::from(&meta))
+}
