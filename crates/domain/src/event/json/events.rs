@@ -129,7 +129,7 @@ fields! {
         call, name, kind, args, outcome, display, lines, duration, decision, answer, prompt_id, paths, parts,
         sandbox, permit
     }
-    CallFailure { kind, message, run }
+    CallFailure { kind, message, denial, run }
     ShellReport { call, command, output, ending }
     BackgroundCommand { pid, command }
     EditorStatus { name, open_files }
