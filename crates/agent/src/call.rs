@@ -35,6 +35,8 @@ pub(crate) struct Ready {
     pub(crate) must_ask: bool,
     /// Whether it certainly changes no files.
     pub(crate) reads_only: bool,
+    /// For the user of a headless run: why it was denied, and what would allow it.
+    pub(crate) denial: Option<String>,
     /// Why arguments edited by the user are invalid.
     pub(crate) rejected_edit: Option<String>,
     /// What hooks did to it.
@@ -72,6 +74,8 @@ pub(crate) struct Finished {
     pub(crate) paths: Vec<Location>,
     pub(crate) decision: Option<CallDecision>,
     pub(crate) permit: Option<Permit>,
+    /// Why it was denied, as in [`Ready`].
+    pub(crate) denial: Option<String>,
     pub(crate) outcome: ToolOutcome,
     pub(crate) duration: Duration,
     /// The outcome comes from the tool itself.

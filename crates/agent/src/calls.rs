@@ -42,6 +42,8 @@ pub(crate) fn prepare(call: RequestedCall, tools: &Toolbox, plans: Option<&Path>
         permit: None,
         must_ask: false,
         reads_only: false,
+        // The message has the reason.
+        denial: tools.hides(&call.name).then(String::new),
         rejected_edit: None,
         marks: Marks::default(),
         run: Err(Refusal::Failure(failure)),
@@ -79,6 +81,7 @@ pub(crate) fn accept(
         permit: None,
         must_ask: false,
         reads_only: false,
+        denial: None,
         rejected_edit: None,
         marks: Marks::default(),
         run: Ok(invocation),
@@ -162,7 +165,9 @@ async fn run_one(
     events: &mpsc::Sender<Event>,
     cancel: &CancellationToken,
 ) -> Finished {
-    let Ready { call, spec, tool, args, effect, paths, decision, permit, must_ask, marks, run, .. } = ready;
+    let Ready {
+        call, spec, tool, args, effect, paths, decision, permit, must_ask, denial, marks, run, ..
+    } = ready;
     let started = Instant::now();
     let mut ran = false;
     let outcome = match run {
@@ -207,6 +212,7 @@ async fn run_one(
         paths,
         decision,
         permit,
+        denial,
         outcome,
         duration,
         ran,

@@ -18,6 +18,7 @@ mod compress;
 mod consoles;
 mod control;
 mod conversation;
+mod denial;
 mod editor_context;
 mod effort;
 mod emitter;

@@ -14,6 +14,7 @@ use crate::authority::{Authority, GrantReach};
 use crate::call::{Ready, RequestedCall};
 use crate::calls::accept;
 use crate::changes::{self, keep_asked};
+use crate::denial::{DeniedBy, explanation};
 use crate::hooked::before_tool::{apply_hook_results, before_tool, before_tools};
 use crate::session::Session;
 
@@ -59,6 +60,7 @@ async fn settle(session: &Session, ready: &mut Ready, cancel: &CancellationToken
     let request = approvals.request(&spec, Some(&*tool), &args, &effect);
     let engine = approvals.engine();
     let verdict = engine.decide(&request);
+    let by_rules = verdict.decision;
     let verdict = match &session.authority.checkers {
         _ if verdict.checks.is_empty() => verdict,
         Some(port) => {
@@ -67,8 +69,19 @@ async fn settle(session: &Session, ready: &mut Ready, cancel: &CancellationToken
         }
         None => without_checkers(verdict),
     };
+    let checked = verdict.decision;
     let verdict = as_agreed(session, verdict, &request).await;
+    let agreed = verdict.decision;
     let verdict = apply_hook_request(&session.authority, verdict, ready.marks.asks.as_deref());
+    if verdict.decision == Decision::Deny {
+        let by = match (by_rules, checked, agreed) {
+            (Decision::Deny, ..) => DeniedBy::Rules,
+            (_, Decision::Deny, _) => DeniedBy::Checker,
+            (_, _, Decision::Deny) => DeniedBy::Definition,
+            _ => DeniedBy::Hook,
+        };
+        ready.denial = explanation(&approvals, &verdict, &request, by);
+    }
     ready.reads_only = changes::reads_only(&request, &verdict);
     match verdict.decision {
         Decision::Allow => {

@@ -201,20 +201,31 @@ impl Session {
         self.conversation.size()
     }
 
-    /// Handles a recorder's result; a failure is reported once and the conversation continues.
+    /// Handles a recorder's result; a failure is reported once and the conversation continues. So is
+    /// the success of a sync after that.
     pub(crate) async fn recorded<T>(&mut self, result: Result<T, RecordError>) -> Option<T> {
         match result {
-            Ok(value) => Some(value),
+            Ok(value) => {
+                if self.recorder.take_recovery() {
+                    self.conversation.counters.unsynced_reported = false;
+                    let message = "the session file is safely stored again".to_owned();
+                    self.notice(Severity::Info, NoticeCode::Durability, message).await;
+                }
+                Some(value)
+            }
             Err(error) => {
                 let counters = &mut self.conversation.counters;
-                let (is_told, what) = match error.is_unsynced() {
-                    true => (&mut counters.unsynced_reported, ""),
-                    false => (&mut counters.recording_stopped, "the session is no longer recorded: "),
+                let (is_told, code, what) = match error.is_unsynced() {
+                    true => (&mut counters.unsynced_reported, NoticeCode::Durability, ""),
+                    false => {
+                        let what = "the session is no longer recorded: ";
+                        (&mut counters.recording_stopped, NoticeCode::RecordingStopped, what)
+                    }
                 };
                 if !std::mem::replace(is_told, true) {
                     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
                     let message = format!("{what}{error}{cause}");
-                    self.notice(Severity::Warning, NoticeCode::RecordingStopped, message).await;
+                    self.notice(Severity::Warning, code, message).await;
                 }
                 None
             }

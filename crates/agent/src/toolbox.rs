@@ -200,6 +200,11 @@ impl Toolbox {
         meant.next().filter(|_| meant.next().is_none())
     }
 
+    /// Whether the tool exists, but rules or settings keep it from the model.
+    pub(crate) fn hides(&self, name: &str) -> bool {
+        self.named(name).is_none() && self.all.iter().any(|tool| is_called(&**tool, name))
+    }
+
     fn unknown(&self, name: &str) -> ToolFailure {
         let hidden = self.all.iter().find(|tool| is_called(&***tool, name));
         let waits = |tool: &&Arc<dyn Tool>| self.for_approval.contains(&tool.spec().name);

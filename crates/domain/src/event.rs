@@ -296,6 +296,8 @@ pub enum Severity {
 pub enum NoticeCode {
     LoopDetected,
     RecordingStopped,
+    /// Whether the session's file survives a power failure. Recording continues.
+    Durability,
     ContextFile,
     Policy,
     Workspace,

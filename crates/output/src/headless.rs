@@ -5,6 +5,7 @@
 //! neither opens streams nor asks questions.
 
 mod answer;
+mod denial;
 mod ending;
 mod gemini_cli;
 mod json;
@@ -71,7 +72,7 @@ impl Renderer {
         // After stdout: where both go to one terminal, the text has ended its line by now.
         let debug = self.run.style.debug.then(|| notes::debug_line(event)).flatten();
         let silent = self.run.style.dialect == Dialect::GeminiCli && notes::is_silent_upstream(event);
-        for line in notes::line(event).filter(|_| !silent).into_iter().chain(debug) {
+        for line in notes::line(event, self.run.style.dialect).filter(|_| !silent).into_iter().chain(debug) {
             let _ = writeln!(err, "{}", redacted(&line));
         }
         self.run.after(event);

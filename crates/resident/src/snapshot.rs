@@ -74,7 +74,9 @@ impl From<HistoryItem> for HistoryEntry {
         match item {
             HistoryItem::Prompt(text) => Self::Prompt { text },
             HistoryItem::Answer(text) => Self::Answer { text },
-            HistoryItem::Call { name, about, went_well } => Self::Call { name, about, went_well },
+            HistoryItem::Call { name, about, went_well, interrupted } => {
+                Self::Call { name, about, went_well, interrupted }
+            }
             HistoryItem::Note(severity, text) => {
                 let severity = match severity {
                     Severity::Info => "info",
@@ -92,7 +94,9 @@ impl From<HistoryEntry> for HistoryItem {
         match entry {
             HistoryEntry::Prompt { text } => Self::Prompt(text),
             HistoryEntry::Answer { text } => Self::Answer(text),
-            HistoryEntry::Call { name, about, went_well } => Self::Call { name, about, went_well },
+            HistoryEntry::Call { name, about, went_well, interrupted } => {
+                Self::Call { name, about, went_well, interrupted }
+            }
             HistoryEntry::Note { severity, text } => {
                 let severity = match severity.as_str() {
                     "error" => Severity::Error,

@@ -232,6 +232,8 @@ pub enum HistoryEntry {
         name: String,
         about: String,
         went_well: bool,
+        #[serde(default)]
+        interrupted: bool,
     },
     Note {
         severity: String,

@@ -397,7 +397,7 @@ fn item(said: HistoryItem) -> Item {
     match said {
         HistoryItem::Prompt(text) => Item::Prompt(text),
         HistoryItem::Answer(text) => Item::Answer { text, goes_on: false },
-        HistoryItem::Call { name, about, went_well } => Item::Call { name, about, went_well },
+        HistoryItem::Call { name, about, went_well, .. } => Item::Call { name, about, went_well },
         HistoryItem::Note(Severity::Info, text) => Item::info(text),
         HistoryItem::Note(Severity::Warning, text) => Item::warning(text),
         HistoryItem::Note(Severity::Error, text) => Item::error(text),

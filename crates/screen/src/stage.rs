@@ -155,8 +155,8 @@ impl Stage {
                 },
                 message = self.messages.recv() => self.messages(message),
                 reply = self.replies.recv() => {
-                    if let Some(reply) = reply {
-                        self.service_reply(reply);
+                    for action in reply.map(|reply| self.service_reply(reply)).unwrap_or_default() {
+                        self.act(action, &mut typed);
                     }
                     Next::Now
                 }
@@ -310,24 +310,24 @@ impl Stage {
         });
     }
 
-    /// Runs a service on a thread of its own.
-    fn in_background(&self, work: impl FnOnce(&dyn Fn(ServiceReply)) + Send + 'static) {
+    /// Runs a service on a thread of its own; false if there is no thread for it.
+    fn in_background(&self, work: impl FnOnce(&dyn Fn(ServiceReply)) + Send + 'static) -> bool {
         let sender = self.reply_sender.clone();
         // A full channel blocks the service.
         let reply = move |reply| drop(sender.blocking_send(reply));
-        let _ = std::thread::Builder::new().name("services".to_owned()).spawn(move || work(&reply));
+        std::thread::Builder::new().name("services".to_owned()).spawn(move || work(&reply)).is_ok()
     }
 
-    fn service_reply(&mut self, reply: ServiceReply) {
+    fn service_reply(&mut self, reply: ServiceReply) -> Vec<Action> {
+        let now = Instant::now();
         match reply {
             ServiceReply::Candidates(candidates) => self.app.candidates(candidates),
             ServiceReply::History(prompts, commands) => self.app.add_history(prompts, commands),
-            ServiceReply::Clip(place, Clip::Picture(path)) => self.app.refer_to(&path, place),
-            ServiceReply::Clip(place, Clip::Text(text)) => {
-                drop(self.app.paste_at(&text, place, Instant::now()));
-            }
-            ServiceReply::Clip(_, Clip::Nothing(why)) => self.app.toast(why, Instant::now()),
+            ServiceReply::Clip(place, Clip::Picture(path)) => return self.app.paste_image(&path, place, now),
+            ServiceReply::Clip(place, Clip::Text(text)) => return self.app.paste_text(&text, place, now),
+            ServiceReply::Clip(place, Clip::Nothing(why)) => self.app.paste_failed(&why, place, now),
         }
+        Vec::new()
     }
 
     fn typed(&mut self, events: Vec<Typed>, keyboard: &mut Keyboard) -> Next {
@@ -363,9 +363,9 @@ impl Stage {
         is_input |= keys.iter().any(is_press);
         actions.extend(self.app.keys(&keys, now));
         // Most keys need no action, but each may give up a waiting editor, as Ctrl+C does. A completion is requested again
-        // with each key. What is in the clipboard is wanted whatever is typed next.
+        // with each key.
         if is_input {
-            self.early.retain(|action| matches!(action, Action::PasteClipboard(_)));
+            self.early.retain(is_paste);
         }
         for action in actions {
             self.act(action, keyboard);
@@ -414,13 +414,13 @@ impl Stage {
         let needs_services =
             matches!(action, Action::Complete(_) | Action::PasteClipboard(_) | Action::OpenEditor);
         if needs_services && self.services.is_none() {
-            self.early.retain(|other| discriminant(other) != discriminant(&action));
+            self.early.retain(|other| is_paste(other) || discriminant(other) != discriminant(&action));
             self.early.push(action);
             return;
         }
         // Any other action cancels the waiting ones.
         if !needs_services {
-            self.early.clear();
+            self.early.retain(is_paste);
         }
         match action {
             Action::Submit { text, shell } => self.said(text, shell),
@@ -448,7 +448,13 @@ impl Stage {
             }
             Action::PasteClipboard(place) => {
                 if let Some(services) = self.services.clone() {
-                    self.in_background(move |reply| reply(ServiceReply::Clip(place, services.clipboard())));
+                    let read = move |reply: &dyn Fn(ServiceReply)| {
+                        reply(ServiceReply::Clip(place, services.clipboard()));
+                    };
+                    if !self.in_background(read) {
+                        let why = "Cannot read the clipboard: too many threads.";
+                        self.app.paste_failed(why, place, Instant::now());
+                    }
                 }
             }
             Action::OpenEditor => {
@@ -517,6 +523,11 @@ impl Stage {
             }
         }
     }
+}
+
+/// Whether an action pastes. What is in the clipboard is wanted whatever comes next.
+fn is_paste(action: &Action) -> bool {
+    matches!(action, Action::PasteClipboard(_))
 }
 
 fn is_press(key: &KeyEvent) -> bool {

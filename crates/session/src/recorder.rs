@@ -251,6 +251,11 @@ impl Recorder {
         recording.report_sync()
     }
 
+    /// Whether all records are synced after a failure that was reported; true once.
+    pub fn take_recovery(&self) -> bool {
+        self.recording.locked().syncing.as_ref().is_some_and(Syncing::take_recovery)
+    }
+
     /// A handle for the session's title, which also works while the recorder is in use elsewhere.
     pub fn title_writer(&self) -> TitleWriter {
         TitleWriter(Arc::downgrade(&self.recording))

@@ -3,6 +3,7 @@
 //! It uses neither the terminal nor the disk nor the clock, so tests can play every interaction. The program
 //! carries out the actions and reports their results.
 
+mod clipboard;
 mod command_keys;
 mod dialogs;
 mod footer;
@@ -41,6 +42,7 @@ use crate::keys::KeyMap;
 use crate::theme::{Shade, Theme};
 use crate::transcript::{Item, Transcript};
 
+use self::clipboard::ClipboardReads;
 use self::command_keys::CommandKeys;
 use self::dialogs::Questions;
 use self::footer::Tally;
@@ -151,7 +153,8 @@ pub enum Action {
     Complete(Wanted),
     /// Open [`App::composed`] in an editor; answered with [`App::set_text`].
     OpenEditor,
-    /// Read the clipboard; answered with [`App::refer_to`] or [`App::paste_at`]. It goes where the cursor was.
+    /// Read the clipboard; answered with [`App::paste_image`], [`App::paste_text`] or
+    /// [`App::paste_failed`]. It goes where the cursor was.
     PasteClipboard(Mark),
     /// A row of the picker that the program opened.
     Picked {
@@ -197,6 +200,7 @@ pub struct App {
     paths: PathDisplay,
     transcript: Transcript,
     composer: Composer,
+    clipboard: ClipboardReads,
     questions: Questions,
     command_keys: CommandKeys,
     /// What was typed during the turn.
@@ -282,6 +286,7 @@ impl App {
             paths: PathDisplay::default(),
             transcript: Transcript::default(),
             composer,
+            clipboard: ClipboardReads::default(),
             questions: Questions::default(),
             command_keys: CommandKeys::default(),
             tray: Tray::default(),
@@ -315,6 +320,7 @@ impl App {
 
     pub fn set_text(&mut self, text: &str) {
         self.composer.set_text(text);
+        self.set_conditions();
     }
 
     /// The composer's text, with every paste in full.
@@ -515,6 +521,7 @@ impl App {
         self.composer.conditions.busy = self.session.status.is_busy();
         self.composer.conditions.queued = !self.tray.is_empty();
         self.composer.conditions.yolo = self.session.mode == ApprovalMode::Yolo;
+        self.composer.conditions.clipboard = self.clipboard_state();
     }
 
     /// How the terminal delivers pastes.
@@ -525,11 +532,6 @@ impl App {
     /// Whether `@` in pasted text is text.
     pub fn set_escape_at(&mut self, on: bool) {
         self.composer.conditions.escape_at = on;
-    }
-
-    /// A reference to a file, where it was asked for.
-    pub fn refer_to(&mut self, path: &str, place: Mark) {
-        self.composer.at(place, |composer| composer.refer_to(path));
     }
 
     /// A word for a moment.

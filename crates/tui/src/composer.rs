@@ -52,6 +52,10 @@ pub enum Reaction {
     Submit(Submission),
     /// Send the prompt when the request that runs is done.
     Queue(Submission),
+    /// Send the prompt with [`Composer::send`] when the clipboard has been read.
+    SendAfterPaste(Sending),
+    /// Do not send it then, and drop what is read from the clipboard.
+    CancelPaste,
     /// Draw again, and answer with [`Composer::candidates`] when there is an answer.
     Complete(Wanted),
     /// Take the queued prompts back: `set_text` with them.
@@ -70,6 +74,25 @@ pub enum Reaction {
     Toast(Toast),
     /// The composer does not handle the key.
     Unhandled,
+}
+
+/// When a prompt is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// At once, as with Enter.
+    Submit,
+    /// When the request that runs is done, as with Tab.
+    Queue,
+}
+
+/// Whether the clipboard is being read for the prompt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClipboardRead {
+    #[default]
+    Idle,
+    Running,
+    /// The prompt is sent when it has ended.
+    Awaited,
 }
 
 /// A prompt that is sent.
@@ -135,6 +158,8 @@ pub struct Conditions {
     pub pastes: Pastes,
     /// `@` in pasted text is text.
     pub escape_at: bool,
+    /// A prompt is not sent while the clipboard is read for it.
+    pub clipboard: ClipboardRead,
 }
 
 /// A paste that was expanded in place and can be folded again while nothing else changed.
@@ -286,6 +311,16 @@ impl Composer {
         inserted
     }
 
+    /// Another number after every change of the text.
+    pub fn revision(&self) -> u64 {
+        self.buffer.revision()
+    }
+
+    /// Sends the prompt; `None` if there is none.
+    pub fn send(&mut self) -> Option<Submission> {
+        (!self.buffer.is_blank()).then(|| self.submission())
+    }
+
     /// Inserts a file reference at the cursor, separated from the text before it.
     pub fn refer_to(&mut self, path: &str) {
         let blank = if self.joins() { " " } else { "" };
@@ -315,6 +350,11 @@ impl Composer {
             self.take_choice();
         }
         true
+    }
+
+    /// Ends a search and restores the draft.
+    pub fn close_search(&mut self) {
+        self.stop_search();
     }
 
     /// Shows the prompt before, as Up does.

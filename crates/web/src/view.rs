@@ -189,7 +189,7 @@ fn history(entry: &HistoryEntry) -> Value {
     match entry {
         HistoryEntry::Prompt { text } => json!({"kind": "prompt", "text": message(text)}),
         HistoryEntry::Answer { text } => json!({"kind": "answer", "text": message(text)}),
-        HistoryEntry::Call { name, about, went_well } => json!({
+        HistoryEntry::Call { name, about, went_well, .. } => json!({
             "kind": "past",
             "name": line(name),
             "title": line(about),

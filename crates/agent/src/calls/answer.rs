@@ -6,7 +6,7 @@ use std::path::Path;
 use pollux_config::groups::Tools;
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, FunctionResponse, Part};
-use pollux_domain::event::{CallOutcome, CallReport};
+use pollux_domain::event::{CallFailure, CallOutcome, CallReport};
 use pollux_domain::id::SessionId;
 use pollux_domain::tool::{DECLINED, Display, LineDelta, ToolKind, ToolOutcome, ToolOutput};
 use pollux_domain::untrusted::sealed_result;
@@ -154,7 +154,12 @@ pub(crate) fn report(done: &mut Finished, answer: &[Part], prompt_id: &str) -> C
         }
         ToolOutcome::Failed(failure) => {
             let shown = failure.display.clone().unwrap_or_else(|| failure.message.clone());
-            let outcome = CallOutcome::failed(failure.kind, failure.message.clone());
+            let outcome = CallOutcome::Failed(CallFailure {
+                kind: failure.kind,
+                message: failure.message.clone(),
+                denial: done.denial.take(),
+                run: None,
+            });
             (outcome, Display::Text(shown), LineDelta::default())
         }
         ToolOutcome::Cancelled { .. } => {

@@ -124,6 +124,44 @@ fn a_tool_that_is_not_declared_is_answered_with_the_reason_and_nothing_happens()
 }
 
 #[test]
+fn a_denied_call_is_named_with_the_reason_and_what_would_allow_it() {
+    let command = "touch 'a\u{1b}[31m'\\\n.txt";
+    let told = [
+        (&["--allowed-tools", "run_shell_command(echo)"][..], "denied by rule `deny run_shell_command`"),
+        (&["--yolo", "--policy", "no.toml"], "no.toml:1). "),
+    ];
+    let advice = "To allow it, change this rule.";
+    for (flags, reason) in told {
+        for format in ["text", "json", "stream-json"] {
+            let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"deny\"\npriority = 100\n";
+            let home = TestHome::new().file("no.toml", &format!("{rule}commandPrefix = \"touch\"\n"));
+            let scene =
+                Scene::with(home, [reply().call(SHELL, json!({"command": command})), reply().text("ok")]);
+            let run = scene.run(&[&["-p", "x", "-o", format], flags].concat());
+            let told = match format {
+                "text" => run.stderr.clone(),
+                "json" => crate::scene::parse(&run.stdout)["error"]["message"].as_str().unwrap().to_owned(),
+                _ => {
+                    let events = crate::scene::lines(&run.stdout);
+                    let results = crate::scene::of_type(&events, "TOOL_RESULT");
+                    results[0]["error"].as_str().unwrap().to_owned()
+                }
+            };
+            for part in ["Call: `touch 'a", reason, advice] {
+                assert!(told.contains(part), "{format} {part}: {told}");
+                assert!(run.stderr.contains(part), "{format} {part}: {}", run.stderr);
+            }
+            assert!(!told.contains('\u{1b}'), "{told:?}");
+            let line = run.stderr.lines().find(|line| line.contains("Call: ")).unwrap();
+            assert!(
+                line.contains("Error executing tool run_shell_command: ") && line.contains(advice),
+                "{line}"
+            );
+        }
+    }
+}
+
+#[test]
 fn plan_mode_changes_nothing() {
     let scene = Scene::new([
         reply()

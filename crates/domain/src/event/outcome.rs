@@ -15,20 +15,22 @@ pub enum CallOutcome {
 pub struct CallFailure {
     pub kind: ToolErrorKind,
     pub message: String,
+    /// In a headless run, for a call that was denied: the reason and what would allow it, unless the message says so.
+    pub denial: Option<String>,
     /// Set when the tool did its part and what it ran failed: the report's display is then the output.
     pub run: Option<RunFailure>,
 }
 
 impl From<RunFailure> for CallFailure {
     fn from(run: RunFailure) -> Self {
-        Self { kind: run.kind(), message: run.message(), run: Some(run) }
+        Self { kind: run.kind(), message: run.message(), denial: None, run: Some(run) }
     }
 }
 
 impl CallOutcome {
     /// A failure of the tool itself.
     pub fn failed(kind: ToolErrorKind, message: impl Into<String>) -> Self {
-        Self::Failed(CallFailure { kind, message: message.into(), run: None })
+        Self::Failed(CallFailure { kind, message: message.into(), denial: None, run: None })
     }
 
     pub fn status(&self) -> CallStatus {

@@ -109,6 +109,7 @@ fn session() -> Vec<Event> {
             CallOutcome::Failed(CallFailure {
                 kind: ToolErrorKind::ExecutionFailed,
                 message: "no rule to make target".to_owned(),
+                denial: None,
                 run: None,
             }),
             Display::Nothing,

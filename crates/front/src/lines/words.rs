@@ -113,8 +113,12 @@ pub(crate) fn said(said: &HistoryItem) -> String {
         HistoryItem::Prompt(text) => format!("User: {text}"),
         HistoryItem::Answer(text) => format!("Model: {text}"),
         HistoryItem::Note(_, text) => text.clone(),
-        HistoryItem::Call { name, about, went_well } => {
-            let how = if *went_well { "" } else { " (failed)" };
+        HistoryItem::Call { name, about, went_well, interrupted } => {
+            let how = match (went_well, interrupted) {
+                (_, true) => " (interrupted)",
+                (true, _) => "",
+                (false, _) => " (failed)",
+            };
             format!("[{name} {}{how}]", one_line(about))
         }
     };

@@ -17,11 +17,12 @@ use super::Chosen;
 pub enum HistoryItem {
     Prompt(String),
     Answer(String),
-    /// A tool call: tool, subject and success.
+    /// A tool call: tool, subject and success. If its result was never recorded, a note says so.
     Call {
         name: String,
         about: String,
         went_well: bool,
+        interrupted: bool,
     },
     Note(Severity, String),
 }
@@ -77,12 +78,15 @@ pub fn said_in(file: &Path, most: usize) -> (Vec<HistoryItem>, usize) {
 }
 
 pub(crate) fn last_of(messages: &[Message], most: usize) -> (Vec<HistoryItem>, usize) {
-    let mut said: Vec<HistoryItem> = messages.iter().flat_map(shown).collect();
+    let next = messages.iter().skip(1).map(Some).chain([None]);
+    let mut said: Vec<HistoryItem> =
+        messages.iter().zip(next).flat_map(|(message, next)| shown(message, next)).collect();
     let above = said.len().saturating_sub(most);
     (said.split_off(above), above)
 }
 
-fn shown(message: &Message) -> Vec<HistoryItem> {
+/// What is shown of a message. gemini-cli records the results of calls in the `next` one as well.
+fn shown(message: &Message, next: Option<&Message>) -> Vec<HistoryItem> {
     match message {
         Message::User(user) => {
             let text = user.typed.clone().unwrap_or_else(|| text(&user.parts));
@@ -93,7 +97,10 @@ fn shown(message: &Message) -> Vec<HistoryItem> {
         Message::Reply(reply) => {
             let text = text(&reply.parts);
             let answer = (!text.trim().is_empty()).then_some(HistoryItem::Answer(text));
-            answer.into_iter().chain(reply.calls.iter().map(call)).collect()
+            let interrupted = |call: &&StoredCall| is_interrupted(call, next);
+            let note = interruption(reply.calls.iter().filter(interrupted).count());
+            let calls = reply.calls.iter().map(|stored| call(stored, is_interrupted(stored, next)));
+            answer.into_iter().chain(calls).chain(note).collect()
         }
         Message::Notice(notice) => vec![HistoryItem::Note(notice.severity, notice.text.clone())],
         Message::Other { .. } => Vec::new(),
@@ -108,7 +115,7 @@ pub(crate) fn recorded_items(messages: &[Message]) -> Vec<RecordedItem> {
 fn recorded(message: &Message) -> Vec<RecordedItem> {
     match message {
         Message::User(user) => {
-            let prompts = shown(message).into_iter().filter_map(|item| match item {
+            let prompts = shown(message, None).into_iter().filter_map(|item| match item {
                 HistoryItem::Prompt(text) => Some(text),
                 _ => None,
             });
@@ -157,11 +164,40 @@ fn text(parts: &[Part]) -> String {
     parts.iter().filter_map(Part::spoken_text).collect()
 }
 
-fn call(call: &StoredCall) -> HistoryItem {
+/// Whether the program ended before the result of a call was recorded.
+fn is_interrupted(call: &StoredCall, next: Option<&Message>) -> bool {
+    let answers = |part: &Part| match &part.body {
+        Body::Response(response) => response.id.as_deref().is_none_or(|id| id == call.id.as_str()),
+        _ => false,
+    };
+    let is_answered = match next {
+        Some(Message::User(user)) => user.parts.iter().any(answers),
+        _ => false,
+    };
+    call.status == StoredStatus::Pending && call.result.is_empty() && !is_answered
+}
+
+/// The note about calls without a recorded result. The model is told the same when the session is resumed.
+fn interruption(calls: usize) -> Option<HistoryItem> {
+    let text = match calls {
+        0 => return None,
+        1 => "The call was interrupted before its result was recorded. It may or may not have taken effect. \
+              With your next prompt, the model is told so."
+            .to_owned(),
+        _ => format!(
+            "{calls} calls were interrupted before their results were recorded. They may or may not have taken \
+             effect. With your next prompt, the model is told so."
+        ),
+    };
+    Some(HistoryItem::Note(Severity::Warning, text))
+}
+
+fn call(call: &StoredCall, interrupted: bool) -> HistoryItem {
     let first = || call.args.values().find_map(Value::as_str).unwrap_or_default().to_owned();
     HistoryItem::Call {
         name: call.display_name.clone().unwrap_or_else(|| call.name.clone()),
         about: call.description.clone().filter(|about| !about.is_empty()).unwrap_or_else(first),
         went_well: call.status == StoredStatus::Ended(CallStatus::Success),
+        interrupted,
     }
 }

@@ -5,13 +5,15 @@
 use pollux_config::groups::Dialect;
 use pollux_domain::JsonObject;
 use pollux_domain::budget::Exceeded;
-use pollux_domain::event::{CallFailure, TurnEnd};
+use pollux_domain::event::{CallReport, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::Failure;
 use pollux_domain::model::{ModelError, ModelErrorKind};
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_domain::tool::RunFailure;
+
+use super::denial::with_denial;
 
 /// A failed turn or run, in the words of both dialects.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,12 +74,13 @@ pub(crate) fn turn_error(end: &TurnEnd) -> Option<RunError> {
 }
 
 /// What `json` names when nothing went well after this call; the words are the protocol's.
-pub(crate) fn call_error(failure: &CallFailure) -> RunError {
+pub(crate) fn call_error(report: &CallReport) -> Option<RunError> {
+    let failure = report.outcome.failure()?;
     let message = match &failure.run {
         Some(RunFailure::ExitCode(code)) => format!("Command failed with exit code {code}"),
-        Some(_) | None => failure.message.clone(),
+        Some(_) | None => with_denial(report, &failure.message),
     };
-    RunError {
+    Some(RunError {
         kind: "TOOL_ERROR",
         code: "TOOL_EXECUTION_FAILED",
         upstream_class: "FatalToolExecutionError",
@@ -85,7 +88,7 @@ pub(crate) fn call_error(failure: &CallFailure) -> RunError {
         status: None,
         hint: None,
         details: JsonObject::new(),
-    }
+    })
 }
 
 /// A failure outside a turn, for instance before it began.

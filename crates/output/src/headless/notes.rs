@@ -2,18 +2,21 @@
 //!
 //! The same in every output format. How a run ended is told by `ending.rs` instead.
 
+use pollux_config::groups::Dialect;
 use pollux_domain::event::{ActivityKind, CallReport, Event, HookReport, NoticeCode, Severity};
 use pollux_domain::model::Wait;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::tool::Display;
 
+use super::denial::with_denial;
+
 /// The line for an event, without its newline.
-pub(crate) fn line(event: &Event) -> Option<String> {
+pub(crate) fn line(event: &Event, dialect: Dialect) -> Option<String> {
     match event {
         Event::Waiting(wait) => waiting(wait),
         Event::AttemptDiscarded(discarded) => Some(discarded.sentence()),
         Event::ModelFallback(fallback) => Some(format!("Warning: {}", fallback.sentence())),
-        Event::CallFinished(report) => failed_call(report),
+        Event::CallFinished(report) => failed_call(report, dialect),
         Event::HookRan(report) => hook_message(report),
         Event::Activity(activity) => match activity.what {
             ActivityKind::CallStarted { .. } | ActivityKind::Error { .. } => {
@@ -86,13 +89,17 @@ fn waiting(wait: &Wait) -> Option<String> {
     wait.is_worth_a_line().then(|| wait.sentence())
 }
 
-fn failed_call(report: &CallReport) -> Option<String> {
+fn failed_call(report: &CallReport, dialect: Dialect) -> Option<String> {
     let failure = report.outcome.failure()?;
     let text = match &report.display {
         Display::Text(text) if !text.is_empty() && failure.run.is_none() => text.as_str(),
         _ => failure.message.as_str(),
     };
-    Some(format!("Error executing tool {}: {}", one_line(&report.name), one_line(text)))
+    let text = match dialect {
+        Dialect::Pollux => with_denial(report, text),
+        Dialect::GeminiCli => text.to_owned(),
+    };
+    Some(format!("Error executing tool {}: {}", one_line(&report.name), one_line(&text)))
 }
 
 /// What a hook wants to be known; upstream's words.
@@ -118,17 +125,21 @@ mod tests {
         })
     }
 
+    fn said(event: &Event) -> Option<String> {
+        line(event, Dialect::Pollux)
+    }
+
     #[test]
     fn long_waits_and_rate_limits_are_told_and_short_waits_are_not() {
         assert_eq!(
-            line(&wait(Some(503), 5300)).unwrap(),
+            said(&wait(Some(503), 5300)).unwrap(),
             "Attempt 2/10 failed with status 503: over loaded. Retrying in 5.3 s."
         );
-        assert_eq!(line(&wait(None, 3000)), None);
+        assert_eq!(said(&wait(None, 3000)), None);
         assert_eq!(
-            line(&wait(Some(429), 100)).unwrap(),
+            said(&wait(Some(429), 100)).unwrap(),
             "Attempt 2/10 failed with status 429: over loaded. Retrying in 0.1 s."
         );
-        assert_eq!(line(&wait(None, 30_400)).unwrap(), "Attempt 2/10 failed: over loaded. Retrying in 30 s.");
+        assert_eq!(said(&wait(None, 30_400)).unwrap(), "Attempt 2/10 failed: over loaded. Retrying in 30 s.");
     }
 }

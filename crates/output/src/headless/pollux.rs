@@ -11,6 +11,7 @@ use pollux_domain::tool::Display;
 use pollux_domain::{JsonObject, time::Timestamp};
 use serde_json::{Map, Value, json};
 
+use super::denial::with_denial;
 use super::ending::RunError;
 use crate::stats::{Stats, millis};
 
@@ -35,9 +36,11 @@ pub(crate) fn tool_use(call: &CallId, name: &str, args: &JsonObject, at: Timesta
 pub(crate) fn tool_result(report: &CallReport, at: Timestamp) -> Value {
     let (status, result, error) = match &report.outcome {
         CallOutcome::Succeeded => ("success", Some(shown(report)), None),
-        CallOutcome::Failed(failure) => {
-            ("error", output_of_run(report, failure), Some(plain(&failure.message).into_owned()))
-        }
+        CallOutcome::Failed(failure) => (
+            "error",
+            output_of_run(report, failure),
+            Some(plain(&with_denial(report, &failure.message)).into_owned()),
+        ),
         CallOutcome::Cancelled => ("error", None, Some("The call was cancelled.".to_owned())),
     };
     let mut event = Map::new();

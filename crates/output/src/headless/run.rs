@@ -83,9 +83,7 @@ impl Run {
                 self.piece = if self.style.raw { text.clone() } else { self.filter.push(text) };
                 self.answer.push(&self.piece);
             }
-            Event::CallFinished(report) => {
-                self.failed_call = report.outcome.failure().map(ending::call_error);
-            }
+            Event::CallFinished(report) => self.failed_call = ending::call_error(report),
             Event::Notice { code: NoticeCode::LoopDetected | NoticeCode::Halted, message, .. } => {
                 self.warnings.push(plain(message).into_owned());
             }

@@ -167,6 +167,7 @@ fn notice_code(code: NoticeCode) -> &'static str {
     match code {
         NoticeCode::LoopDetected => LOOP_CODE,
         NoticeCode::RecordingStopped => "RECORDING_STOPPED",
+        NoticeCode::Durability => "SYNC_FAILED",
         NoticeCode::ContextFile => "CONTEXT_FILE",
         NoticeCode::Policy => "POLICY",
         NoticeCode::Workspace => "WORKSPACE",

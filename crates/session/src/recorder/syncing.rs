@@ -55,6 +55,8 @@ struct State {
     failure: Option<io::Error>,
     /// Whether the failure was reported. It is not reported again until a sync succeeds.
     is_reported: bool,
+    /// Whether a sync succeeded after a failure that was reported.
+    is_recovered: bool,
     /// The value of `written` after the last attempt of [`Syncing::finish`]; it does not wait for those writes again.
     given_up: Option<u64>,
 }
@@ -198,6 +200,11 @@ impl Syncing {
         Some(failure)
     }
 
+    /// Whether everything is on the disk after a failure that was reported; true once.
+    pub(crate) fn take_recovery(&self) -> bool {
+        mem::take(&mut self.0.state.locked().is_recovered)
+    }
+
     /// Syncs what was written. False if that failed and is worth another try.
     fn sync(&self) -> bool {
         let mut state = self.0.state.locked();
@@ -220,16 +227,17 @@ impl Syncing {
                 state.synced = state.synced.max(written);
                 if state.synced == state.written {
                     state.failure = None;
-                    state.is_reported = false;
+                    state.is_recovered |= mem::replace(&mut state.is_reported, false);
                 }
             }
             Ok(false) | Err(_) => state.next.put_back(group),
         }
         let is_done = synced.is_ok();
-        if let Err(error) = synced
-            && !state.is_reported
-        {
-            state.failure = Some(error);
+        if let Err(error) = synced {
+            state.is_recovered = false;
+            if !state.is_reported {
+                state.failure = Some(error);
+            }
         }
         drop(state);
         self.0.synced.notify_all();
@@ -382,9 +390,15 @@ mod tests {
         syncing.add_note();
         syncing.drop_note(path.clone());
         assert!(!syncing.wait() && redo::is_noted(&path));
+        assert!(!syncing.take_recovery());
         syncing.write(&file, 0, b"bytes").unwrap();
         assert!(syncing.wait() && syncing.is_synced());
         assert!(!redo::is_noted(&path));
+        assert!(syncing.take_recovery() && !syncing.take_recovery());
+        syncing.write(&failing, 0, b"bytes").unwrap();
+        assert!(!syncing.wait());
+        syncing.write(&file, 0, b"bytes").unwrap();
+        assert!(syncing.wait() && !syncing.take_recovery(), "nobody was told of the second failure");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 
 use super::dialogs::Holder;
 use super::{Action, App, TOAST};
-use crate::composer::{Composer, Mark, Reaction, Submission};
+use crate::composer::{Reaction, Submission};
 use crate::dialog::Verdict;
 use crate::keys::{Command, Context};
 
@@ -134,22 +134,6 @@ impl App {
 
     /// Handles a paste. `exists` returns whether a path names a file.
     pub fn paste(&mut self, text: &str, now: Instant, exists: &dyn Fn(&str) -> bool) -> Vec<Action> {
-        self.paste_into(now, text, |composer| composer.paste(text, now, exists))
-    }
-
-    /// Handles the text of the clipboard, which goes where it was asked for.
-    pub fn paste_at(&mut self, text: &str, place: Mark, now: Instant) -> Vec<Action> {
-        self.paste_into(now, text, |composer| {
-            composer.at(place, |composer| composer.paste(text, now, &|_| false))
-        })
-    }
-
-    fn paste_into(
-        &mut self,
-        now: Instant,
-        text: &str,
-        paste: impl FnOnce(&mut Composer) -> Reaction,
-    ) -> Vec<Action> {
         if let Some(actions) = self.paste_for_command(text, now) {
             return actions;
         }
@@ -162,9 +146,10 @@ impl App {
             return Vec::new();
         }
         self.typed_at(now);
-        let reaction = paste(&mut self.composer);
-        let nothing = KeyEvent::from(crossterm::event::KeyCode::Null);
-        self.react(reaction, nothing, now)
+        let reaction = self.composer.paste(text, now, exists);
+        let actions = self.react(reaction, KeyEvent::from(KeyCode::Null), now);
+        self.set_conditions();
+        actions
     }
 
     fn dialog_key(&mut self, place: usize, key: KeyEvent) -> Vec<Action> {
@@ -219,7 +204,15 @@ impl App {
             Reaction::Complete(wanted) => vec![Action::Complete(wanted)],
             Reaction::PullQueue => self.unqueue(),
             Reaction::OpenEditor => vec![Action::OpenEditor],
-            Reaction::PasteClipboard => vec![Action::PasteClipboard(self.composer.mark())],
+            Reaction::PasteClipboard => self.read_clipboard(now),
+            Reaction::SendAfterPaste(sending) => {
+                self.send_after_paste(sending);
+                Vec::new()
+            }
+            Reaction::CancelPaste => {
+                self.cancel_paste(now);
+                Vec::new()
+            }
             Reaction::Shortcuts => {
                 self.view.shortcuts = !self.view.shortcuts;
                 Vec::new()
@@ -241,7 +234,7 @@ impl App {
         }
     }
 
-    fn submit(&mut self, submission: Submission) -> Vec<Action> {
+    pub(super) fn submit(&mut self, submission: Submission) -> Vec<Action> {
         if submission.text.trim().is_empty() {
             return Vec::new();
         }

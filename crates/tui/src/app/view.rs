@@ -9,8 +9,8 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{App, Toast, shortcuts, tray};
-use crate::composer::{self, VimMode};
+use super::{App, Toast, clipboard, shortcuts, tray};
+use crate::composer::{self, ClipboardRead, VimMode};
 use crate::dialog::Room;
 use crate::screen::Frame;
 use crate::transcript::Look;
@@ -171,6 +171,7 @@ impl App {
                 &Margin::default(),
             ));
         }
+        lines.extend(self.clipboard_lines(look));
         lines.extend(self.status_row(look));
         if self.view.shortcuts {
             lines.extend(shortcuts::lines(&self.settings.keys, look.width, look.theme));
@@ -214,6 +215,7 @@ impl App {
             ApprovalMode::Default => theme.secondary(),
         };
         let right = match self.settings.show.context {
+            _ if self.clipboard_state() == ClipboardRead::Running => clipboard::READS.to_owned(),
             _ if self.can_steer() && !self.composer.is_empty() => tray::HINT.to_owned(),
             true => one_line(&self.facts.context),
             false => String::new(),
@@ -269,6 +271,7 @@ impl App {
             let hint = Span::styled(text, look.theme.warning());
             under.extend(wrap(&[hint], look.width, &Margin::default()));
         }
+        under.extend(self.clipboard_lines(look));
         if let Some(hint) = self.command_hint().filter(|_| self.command_has_keys()) {
             under.extend(wrap(&[Span::styled(hint, look.theme.warning())], look.width, &Margin::default()));
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::paste::BURST;
-use super::{Composer, DOUBLE_TAB, Kind, Pos, Reaction, TWICE, Toast};
+use super::{ClipboardRead, Composer, DOUBLE_TAB, Kind, Pos, Reaction, Sending, TWICE, Toast};
 use crate::keys::{Command, Context};
 
 /// Keys that come closer together than this may be part of a paste; upstream's value.
@@ -57,6 +57,12 @@ impl Composer {
     pub(super) fn dispatch(&mut self, event: KeyEvent, now: Instant) -> Reaction {
         if self.search.is_some() {
             return self.search_key(event);
+        }
+        let cancels = |command: &Command| self.keys.is(&event, *command);
+        if self.conditions.clipboard == ClipboardRead::Awaited
+            && [Command::Cancel, Command::Clear, Command::Quit].iter().any(cancels)
+        {
+            return Reaction::CancelPaste;
         }
         if let Some(reaction) = self.vim_key(&event, now) {
             return reaction;
@@ -202,7 +208,7 @@ impl Composer {
     }
 
     fn submit(&mut self) -> Reaction {
-        if self.buffer.is_blank() {
+        if !self.has_prompt() {
             return Reaction::Ignored;
         }
         let at = self.buffer.cursor();
@@ -210,12 +216,29 @@ impl Composer {
             self.buffer.replace_raw(self.buffer.left(at)..at, "\n".to_owned());
             return self.moved();
         }
-        Reaction::Submit(self.submission())
+        self.hand_over(Sending::Submit)
     }
 
     fn queue(&mut self) -> Option<Reaction> {
-        let can = self.conditions.busy && !self.buffer.is_blank();
-        can.then(|| Reaction::Queue(self.submission()))
+        let can = self.conditions.busy && self.has_prompt();
+        can.then(|| self.hand_over(Sending::Queue))
+    }
+
+    /// Whether there is something to send, or will be when the clipboard has been read.
+    pub(super) fn has_prompt(&self) -> bool {
+        !self.buffer.is_blank() || self.conditions.clipboard != ClipboardRead::Idle
+    }
+
+    /// Sends the prompt, or lets it wait for the clipboard.
+    pub(super) fn hand_over(&mut self, sending: Sending) -> Reaction {
+        if self.conditions.clipboard != ClipboardRead::Idle {
+            self.completion.close();
+            return Reaction::SendAfterPaste(sending);
+        }
+        match sending {
+            Sending::Submit => Reaction::Submit(self.submission()),
+            Sending::Queue => Reaction::Queue(self.submission()),
+        }
     }
 
     /// Tab without suggestions: queue, suggest, or the first half of a double Tab.
@@ -257,7 +280,7 @@ impl Composer {
             }
             if choice.runs {
                 choice.take(&mut self.buffer);
-                return Reaction::Submit(self.submission());
+                return self.hand_over(Sending::Submit);
             }
         }
         self.take_choice();

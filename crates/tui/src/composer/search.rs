@@ -8,7 +8,7 @@ use pollux_domain::terminal_text::one_line;
 use super::buffer::Pos;
 use super::input::typed_char;
 use super::popup::{Item, Popup};
-use super::{Composer, Reaction};
+use super::{Composer, Reaction, Sending};
 use crate::keys::{Command, Context};
 
 /// More hits than this are not listed; a longer search text finds the others.
@@ -69,10 +69,9 @@ impl Composer {
             Some(Command::SearchAccept) => self.take_hit(),
             Some(Command::SearchSubmit) => {
                 self.take_hit();
-                return if self.buffer.is_blank() {
-                    Reaction::Changed
-                } else {
-                    Reaction::Submit(self.submission())
+                return match self.has_prompt() {
+                    true => self.hand_over(Sending::Submit),
+                    false => Reaction::Changed,
                 };
             }
             _ => return self.search_edit(&event),
@@ -81,7 +80,7 @@ impl Composer {
     }
 
     /// Restores the draft.
-    fn stop_search(&mut self) {
+    pub(super) fn stop_search(&mut self) {
         if let Some(Search { draft: (raw, cursor), .. }) = self.search.take() {
             self.buffer.set_raw(raw);
             self.buffer.go(cursor);

@@ -1,6 +1,7 @@
 //! Everyday commands: saved conversations, servers, models, agents and plans.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use pollux_test_support::mcp::server_entry;
 use pollux_test_support::{TestHome, reply};
@@ -124,4 +125,30 @@ fn every_hook_is_switched_off_and_on() {
     screen.say("go").expect("✦ two");
     quit(screen);
     assert!(scene.home.project().join("hooked.txt").exists());
+}
+
+#[test]
+fn a_prompt_waits_for_a_clipboard_that_takes_its_time() {
+    // It answers when the test writes to its pipe.
+    let reads = "#!/bin/sh\ncase \"$*\" in *image*) exit 1;; esac\ncat \"$HOME/pipe\"\n";
+    let home = TestHome::new().home_file("bin/wl-paste", reads);
+    let (bin, pipe) = (home.home().join("bin"), home.home().join("pipe"));
+    fs::set_permissions(bin.join("wl-paste"), fs::Permissions::from_mode(0o755)).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let home = home.env("PATH", &path).env("WAYLAND_DISPLAY", "wayland-0");
+    let scene = Scene::with(home, [reply().text("I see it.")]);
+    let screen = open(&scene, &[]);
+    screen
+        .type_text("look at ")
+        .key("Ctrl+V")
+        .key("Enter")
+        .expect("Reading the clipboard; the prompt is sent");
+    fs::write(&pipe, "").unwrap();
+    screen.expect("⚠ The clipboard has neither text nor an image. The prompt was not sent.");
+    screen.expect("> look at").key("Ctrl+V").key("Enter").expect("Reading the clipboard; the prompt is sent");
+    fs::write(&pipe, "the blue door").unwrap();
+    screen.expect("✦ I see it.");
+    quit(screen);
+    assert_eq!(super::last(&scene, 0), "look at the blue door");
 }

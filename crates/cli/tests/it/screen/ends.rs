@@ -136,6 +136,21 @@ fn killed_itself_its_command_ends_with_it() {
     is_complete(&scene);
 }
 
+#[test]
+fn a_resumed_session_says_which_call_was_interrupted() {
+    const NOTE: &str = "The call was interrupted before its result was recorded.";
+    let (scene, mut screen, pids) = at_work();
+    screen.signal(rustix::process::Signal::KILL);
+    screen.wait_exit();
+    let _ = std::process::Command::new("kill").args(["-9", &pids[1]]).status();
+    let resumed = super::open(&scene, &["--resume", "latest"]);
+    resumed.expect(NOTE).expect("It may or may not have taken effect.").expect("the model is told so.");
+    super::quit(resumed);
+    let mut plain = scene.prepare(&["-m", MODEL, "--resume", "latest"]).on_terminal();
+    plain.expect("(interrupted)]").expect(NOTE).expect("User: ").say("/quit");
+    assert_eq!(plain.end().0, Some(0));
+}
+
 /// The program as a job of an interactive shell, and its process.
 fn as_job(scene: &Scene, args: &str) -> (Screen, String) {
     let shell = ["--norc", "--noprofile", "-i"];

@@ -129,7 +129,7 @@ fields! {
         call, name, kind, args, outcome, display, lines, duration, decision, answer, prompt_id, paths, parts,
         sandbox, permit
     }
-    CallFailure { kind, message, run }
+    CallFailure { kind, message, denial, run }
     ShellReport { call, command, output, ending }
     BackgroundCommand { pid, command }
     EditorStatus { name, open_files }
@@ -153,8 +153,8 @@ words! {
     CompressionStatus { Compressed, Inflated, Failed, EmptySummary, Nothing, Truncated }
     Severity { Info, Warning, Error }
     NoticeCode {
-        LoopDetected, RecordingStopped, ContextFile, Policy, Workspace, ToolOutput, Model, Rewind, Hook, Halted,
-        Server, Agent, Extension, Memory, Title, Update, Budget, Crashed
+        LoopDetected, RecordingStopped, Durability, ContextFile, Policy, Workspace, ToolOutput, Model, Rewind, Hook,
+        Halted, Server, Agent, Extension, Memory, Title, Update, Budget, Crashed
     }
     Scope { Turn, Session, Day, Project, Subagent }
     Unit { Usd, Tokens, Requests, Minutes }

@@ -1,0 +1,171 @@
+//! Reads of the clipboard that have not ended, and the prompt that waits for them.
+//!
+//! A program answers a read after a while. A prompt that is sent meanwhile waits, so that it never goes without what was
+//! pasted. If its text changes before the answer, it is not sent.
+
+use std::time::Instant;
+
+use pollux_domain::terminal_text::one_line;
+use ratatui::text::{Line, Span};
+
+use super::{Action, App};
+use crate::composer::{ClipboardRead, Composer, Mark, Reaction, Sending, Toast};
+use crate::transcript::{Item, Look};
+use crate::wrap::{Margin, wrap};
+
+/// Reads at a time; each is a thread with a program.
+const MOST_READS: usize = 8;
+
+const WAITS: &str = "Reading the clipboard; the prompt is sent after that (esc to cancel)";
+/// The same on the right side of the mode line if no prompt waits.
+pub(super) const READS: &str = "Reading the clipboard…";
+
+/// Reads of the clipboard and the prompt that waits for them.
+#[derive(Debug, Default)]
+pub(super) struct ClipboardReads {
+    places: Vec<Mark>,
+    waiting: Option<WaitingPrompt>,
+}
+
+/// The prompt that is sent after the last read.
+#[derive(Debug)]
+struct WaitingPrompt {
+    sending: Sending,
+    /// Of the text that was sent.
+    revision: u64,
+}
+
+impl App {
+    pub(super) fn clipboard_state(&self) -> ClipboardRead {
+        let revision = self.composer.revision();
+        match &self.clipboard.waiting {
+            _ if self.clipboard.places.is_empty() => ClipboardRead::Idle,
+            Some(waiting) if waiting.revision == revision => ClipboardRead::Awaited,
+            _ => ClipboardRead::Running,
+        }
+    }
+
+    pub(super) fn read_clipboard(&mut self, now: Instant) -> Vec<Action> {
+        if self.clipboard.places.len() >= MOST_READS {
+            self.toast("The clipboard has not answered yet.", now);
+            return Vec::new();
+        }
+        let place = self.composer.mark();
+        self.clipboard.places.push(place);
+        vec![Action::PasteClipboard(place)]
+    }
+
+    /// Sends the prompt when the clipboard has been read.
+    pub(super) fn send_after_paste(&mut self, sending: Sending) {
+        self.clipboard.waiting = Some(WaitingPrompt { sending, revision: self.composer.revision() });
+    }
+
+    pub(super) fn cancel_paste(&mut self, now: Instant) {
+        self.clipboard = ClipboardReads::default();
+        self.toast("Paste cancelled. The prompt was not sent.", now);
+    }
+
+    /// Handles an image on the clipboard, which was saved to a file.
+    pub fn paste_image(&mut self, path: &str, place: Mark, now: Instant) -> Vec<Action> {
+        self.paste_from_clipboard(place, now, |composer| {
+            composer.refer_to(path);
+            Reaction::Changed
+        })
+    }
+
+    /// Handles the text on the clipboard. It belongs to the prompt, whatever has the keyboard now.
+    pub fn paste_text(&mut self, text: &str, place: Mark, now: Instant) -> Vec<Action> {
+        self.paste_from_clipboard(place, now, |composer| composer.paste(text, now, &|_| false))
+    }
+
+    /// Handles a read that brought nothing.
+    pub fn paste_failed(&mut self, why: &str, place: Mark, now: Instant) {
+        let state = self.clipboard_state();
+        if self.end_read(place) {
+            self.paste_problem(why, state, now);
+            self.set_conditions();
+        }
+    }
+
+    /// Whether this read was still wanted.
+    fn end_read(&mut self, place: Mark) -> bool {
+        let before = self.clipboard.places.len();
+        self.clipboard.places.retain(|known| *known != place);
+        self.clipboard.places.len() < before
+    }
+
+    fn paste_problem(&mut self, why: &str, state: ClipboardRead, now: Instant) {
+        self.clipboard.waiting = None;
+        match state {
+            // Nobody looks at the screen all the time while a prompt waits.
+            ClipboardRead::Awaited => {
+                self.say(Item::warning(format!("{} The prompt was not sent.", one_line(why))));
+            }
+            ClipboardRead::Idle | ClipboardRead::Running => self.toast(one_line(why), now),
+        }
+    }
+
+    fn paste_from_clipboard(
+        &mut self,
+        place: Mark,
+        now: Instant,
+        insert: impl FnOnce(&mut Composer) -> Reaction,
+    ) -> Vec<Action> {
+        let state = self.clipboard_state();
+        if !self.end_read(place) {
+            return Vec::new();
+        }
+        // The text goes into the prompt and not into the search for another one.
+        self.composer.close_search();
+        let reaction = self.composer.at(place, insert);
+        if let Reaction::Toast(toast @ Toast::PasteTooLong) = reaction {
+            self.paste_problem(&toast.text(&self.settings.keys), state, now);
+            self.set_conditions();
+            return Vec::new();
+        }
+        let revision = self.composer.revision();
+        let waiting = self.clipboard.waiting.take().filter(|_| state == ClipboardRead::Awaited);
+        let actions = match waiting {
+            Some(waiting) if self.clipboard.places.is_empty() => self.send_pasted(waiting.sending),
+            Some(waiting) => {
+                self.clipboard.waiting = Some(WaitingPrompt { revision, ..waiting });
+                Vec::new()
+            }
+            None => self.toasted(reaction, now),
+        };
+        self.set_conditions();
+        actions
+    }
+
+    fn toasted(&mut self, reaction: Reaction, now: Instant) -> Vec<Action> {
+        if let Reaction::Toast(toast) = reaction {
+            self.toast(toast.text(&self.settings.keys), now);
+        }
+        Vec::new()
+    }
+
+    fn send_pasted(&mut self, sending: Sending) -> Vec<Action> {
+        let Some(submission) = self.composer.send() else {
+            self.say(Item::warning("The clipboard has only blanks. The prompt was not sent."));
+            return Vec::new();
+        };
+        match sending {
+            // A turn that has ended meanwhile would never take it from the queue.
+            Sending::Queue if self.is_busy() => {
+                self.tray.queue(submission);
+                Vec::new()
+            }
+            Sending::Queue | Sending::Submit => self.submit(submission),
+        }
+    }
+
+    /// Says that a prompt waits for the clipboard.
+    pub(super) fn clipboard_lines(&self, look: Look<'_>) -> Vec<Line<'static>> {
+        match self.clipboard_state() {
+            ClipboardRead::Awaited => {
+                wrap(&[Span::styled(WAITS, look.theme.warning())], look.width, &Margin::default())
+            }
+            ClipboardRead::Idle | ClipboardRead::Running => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The clipboard answers after a while, and a prompt never goes without what was pasted.
+
+use super::*;
+use crate::composer::Mark;
+
+const WAITS: &str = "Reading the clipboard; the prompt is sent after that (esc to cancel)";
+
+fn stage() -> Stage {
+    Stage::new(80, 20)
+}
+
+/// Presses the key that pastes.
+fn paste(stage: &mut Stage) -> Mark {
+    let actions = stage.press(KeyCode::Char('v'), KeyModifiers::CONTROL);
+    let [Action::PasteClipboard(place)] = actions.as_slice() else { panic!("{actions:?}") };
+    *place
+}
+
+fn submit(text: &str) -> Vec<Action> {
+    vec![Action::Submit { text: text.to_owned(), shell: false }]
+}
+
+#[test]
+fn enter_waits_for_the_clipboard_and_sends_its_content() {
+    let mut stage = stage();
+    stage.write("see ");
+    let place = paste(&mut stage);
+    assert!(stage.shown().contains("Reading the clipboard…"), "{}", stage.shown());
+    stage.write("please");
+    assert_eq!(stage.enter(), []);
+    assert_eq!(stage.enter(), [], "once more changes nothing");
+    assert!(stage.shown().contains(WAITS) && stage.shown().contains("> see please"), "{}", stage.shown());
+    let now = stage.now;
+    assert_eq!(stage.app.paste_image("/tmp/a.png", place, now), submit("see @/tmp/a.png please"));
+    assert!(stage.app.composer.is_empty() && !stage.shown().contains("Reading"), "{}", stage.shown());
+    assert_eq!(stage.app.paste_text("late", place, now), [], "each read has one answer");
+    assert!(stage.app.composer.is_empty());
+}
+
+#[test]
+fn a_prompt_of_nothing_but_the_clipboard_waits_as_well() {
+    let mut stage = stage();
+    let place = paste(&mut stage);
+    assert_eq!(stage.enter(), []);
+    let long = "line\n".repeat(9);
+    let now = stage.now;
+    assert_eq!(stage.app.paste_text(&long, place, now), submit(long.trim()));
+}
+
+#[test]
+fn keys_of_one_read_wait_as_well() {
+    let mut stage = stage();
+    let now = stage.now;
+    let key = |code, modifiers| KeyEvent::new(code, modifiers);
+    let keys = [
+        key(KeyCode::Char('a'), KeyModifiers::NONE),
+        key(KeyCode::Char('v'), KeyModifiers::CONTROL),
+        key(KeyCode::Enter, KeyModifiers::NONE),
+    ];
+    let actions = stage.app.keys(&keys, now);
+    let [Action::PasteClipboard(place)] = actions.as_slice() else { panic!("{actions:?}") };
+    assert_eq!(stage.app.paste_text("b", *place, now), submit("ab"));
+}
+
+#[test]
+fn without_content_a_waiting_prompt_is_not_sent() {
+    let mut stage = stage();
+    stage.write("see");
+    let place = paste(&mut stage);
+    stage.enter();
+    let now = stage.now;
+    stage.app.paste_failed("The clipboard is empty.", place, now);
+    let shown = stage.shown();
+    assert!(shown.contains("⚠ The clipboard is empty. The prompt was not sent."), "{shown}");
+    assert!(shown.contains("> see") && !shown.contains("Reading"), "{shown}");
+    assert_eq!(stage.enter(), submit("see"));
+    // Blanks alone are no prompt.
+    let place = paste(&mut stage);
+    stage.enter();
+    let now = stage.now;
+    assert_eq!(stage.app.paste_text(" \n", place, now), []);
+    assert!(stage.shown().contains("only blanks"), "{}", stage.shown());
+}
+
+#[test]
+fn without_a_waiting_prompt_a_failure_is_shown_at_once() {
+    let mut stage = stage();
+    let place = paste(&mut stage);
+    let now = stage.now;
+    stage.app.paste_failed("The clipboard is empty.", place, now);
+    assert!(stage.shown().contains("The clipboard is empty."), "{}", stage.shown());
+}
+
+#[test]
+fn escape_and_ctrl_c_cancel_the_wait_and_the_paste() {
+    for (code, modifiers) in [(KeyCode::Esc, KeyModifiers::NONE), (KeyCode::Char('c'), KeyModifiers::CONTROL)]
+    {
+        for busy in [false, true] {
+            let mut stage = stage();
+            let now = stage.now;
+            if busy {
+                stage.app.begin_turn("first", false, now);
+            }
+            stage.write("see");
+            let place = paste(&mut stage);
+            stage.enter();
+            assert_eq!(stage.press(code, modifiers), []);
+            let shown = stage.shown();
+            assert!(shown.contains("Paste cancelled. The prompt was not sent."), "{shown}");
+            assert!(shown.contains("> see") && !shown.contains("Reading"), "{shown}");
+            assert_eq!(stage.app.paste_text("late", place, now), []);
+            assert_eq!(stage.app.composer.text(), "see");
+            assert_eq!(stage.enter().len(), 1, "it can be sent without");
+        }
+    }
+}
+
+#[test]
+fn a_prompt_that_was_changed_meanwhile_is_not_sent() {
+    let mut stage = stage();
+    stage.write("see ");
+    let place = paste(&mut stage);
+    stage.enter();
+    stage.write("this");
+    assert!(!stage.shown().contains(WAITS), "{}", stage.shown());
+    let now = stage.now;
+    assert_eq!(stage.app.paste_text("[it]", place, now), []);
+    assert_eq!(stage.app.composer.text(), "see [it]this");
+    assert_eq!(stage.enter(), submit("see [it]this"));
+}
+
+#[test]
+fn several_reads_are_awaited() {
+    let mut stage = stage();
+    let first = paste(&mut stage);
+    stage.write(" and ");
+    let second = paste(&mut stage);
+    stage.enter();
+    let now = stage.now;
+    assert_eq!(stage.app.paste_text("two", second, now), []);
+    assert!(stage.shown().contains(WAITS), "{}", stage.shown());
+    assert_eq!(stage.app.paste_text("one", first, now), submit("one and two"));
+    for _ in 0..8 {
+        paste(&mut stage);
+    }
+    assert_eq!(stage.press(KeyCode::Char('v'), KeyModifiers::CONTROL), []);
+    assert!(stage.shown().contains("The clipboard has not answered yet."), "{}", stage.shown());
+}
+
+#[test]
+fn a_text_for_the_queue_waits_and_is_sent_if_the_turn_has_ended() {
+    for ends in [false, true] {
+        let mut stage = stage();
+        let now = stage.now;
+        stage.app.begin_turn("first", false, now);
+        stage.write("see ");
+        let place = paste(&mut stage);
+        assert_eq!(stage.press(KeyCode::Tab, KeyModifiers::NONE), []);
+        assert!(stage.shown().contains(WAITS), "{}", stage.shown());
+        if ends {
+            stage.event(Event::TurnEnded(TurnEnd::Finished(None)));
+        }
+        let sent = stage.app.paste_text("it", place, now);
+        assert_eq!(sent, if ends { submit("see it") } else { Vec::new() });
+        assert_eq!(stage.app.take_queue().map(|queued| queued.text), (!ends).then(|| "see it".to_owned()));
+    }
+}
+
+#[test]
+fn content_goes_into_the_prompt_whatever_has_the_keyboard() {
+    let mut stage = stage();
+    stage.write("old");
+    stage.enter();
+    stage.write("draft ");
+    let place = paste(&mut stage);
+    stage.press(KeyCode::Char('r'), KeyModifiers::CONTROL);
+    let now = stage.now;
+    stage.app.paste_text("one\ntwo", place, now);
+    assert!(stage.app.composer.text().contains("one\ntwo"), "{}", stage.app.composer.text());
+    assert!(stage.app.composer.text().contains("draft"), "{}", stage.app.composer.text());
+    // A question stands, and the text is no answer to it.
+    stage.app.set_text("");
+    let place = paste(&mut stage);
+    stage.event(wanted("ls"));
+    stage.now += STILL;
+    let now = stage.now;
+    assert_eq!(stage.app.paste_text("y", place, now), []);
+    assert_eq!(stage.app.composer.text(), "y");
+}
