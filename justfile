@@ -16,6 +16,11 @@ test crate:
 test-all:
     cargo test --workspace --locked
 
+# `just steady 20` on an idle machine; `just steady 20 3` keeps two cores busy. Reports each run; logs in target/steady.
+# Run all tests many times
+steady *args:
+    scripts/steady.sh {{args}}
+
 fmt:
     cargo fmt --all
 
