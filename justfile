@@ -16,8 +16,9 @@ test crate:
 test-all:
     cargo test --workspace --locked
 
-# `just steady 20` on an idle machine; `just steady 20 3` keeps two cores busy. Reports each run; logs in target/steady.
-# Run all tests many times
+# `just steady 20` runs them one after another, `just steady 20 3` three at a time (under load). Reports each run; logs in
+# target/steady.
+# Run all tests repeatedly to find flaky ones
 steady *args:
     scripts/steady.sh {{args}}
 

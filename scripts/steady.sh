@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the whole test suite RUNS times, AT_ONCE runs at a time, and reports every failure: a test that passes 19 times
-# of 20 is a fault. With more runs at a time than cores, each run's other work is what the others do. The logs are in
+# Runs the whole test suite RUNS times, AT_ONCE runs in parallel, and reports every failure: a test that passes 19 times
+# out of 20 is broken. If AT_ONCE exceeds the number of cores, the runs put load on each other. Logs are in
 # target/steady. Exits with 1 if a run failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
