@@ -42,7 +42,7 @@ pub(crate) fn prepare(call: RequestedCall, tools: &Toolbox, plans: Option<&Path>
         permit: None,
         must_ask: false,
         reads_only: false,
-        // The message has the reason.
+        // Empty: the message already gives the reason.
         denial: tools.hides(&call.name).then(String::new),
         rejected_edit: None,
         marks: Marks::default(),

@@ -201,14 +201,14 @@ impl Session {
         self.conversation.size()
     }
 
-    /// Handles a recorder's result; a failure is reported once and the conversation continues. So is
-    /// the success of a sync after that.
+    /// Handles a recorder's result. A failure is reported once, as is the first successful sync after it; the
+    /// conversation continues.
     pub(crate) async fn recorded<T>(&mut self, result: Result<T, RecordError>) -> Option<T> {
         match result {
             Ok(value) => {
                 if self.recorder.take_recovery() {
                     self.conversation.counters.unsynced_reported = false;
-                    let message = "the session file is safely stored again".to_owned();
+                    let message = "the session file is synced to disk again".to_owned();
                     self.notice(Severity::Info, NoticeCode::Durability, message).await;
                 }
                 Some(value)

@@ -70,7 +70,7 @@ pub trait Asker: Send + Sync {
         true
     }
 
-    /// Waits for rules that are not complete yet.
+    /// Waits until pending rules are complete.
     fn settle(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -125,7 +125,7 @@ impl Questions {
         Self { asker, store, book, limit, state: Mutex::default() }
     }
 
-    /// Waits for rules that are not complete yet.
+    /// Waits until pending rules are complete.
     pub(crate) async fn settle(&self) {
         if let Some(asker) = &self.asker {
             asker.settle().await;

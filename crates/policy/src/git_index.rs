@@ -1,9 +1,9 @@
 //! The names in git's index, the list of tracked files.
 //!
-//! Versions 2 to 4 are read. A split or sparse index holds only a part of the names and counts as unknown.
+//! Versions 2 to 4 are read. A split or sparse index contains only some of the names and is treated as unknown.
 
-/// Bytes of the numbers before the hash of an entry.
-const FACTS: usize = 40;
+/// Size of an entry's fixed fields before its hash, in bytes.
+const FIXED_FIELDS_BYTES: usize = 40;
 const EXTENDED: u16 = 0x4000;
 const FOLDER: u32 = 0o040_000;
 
@@ -26,7 +26,7 @@ fn walk(index: &[u8], hash: usize, mut visit: impl FnMut(&[u8])) -> Option<()> {
         if number(index, start + 24)? & 0o170_000 == FOLDER {
             return None;
         }
-        at += FACTS + hash;
+        at += FIXED_FIELDS_BYTES + hash;
         let flags = u16::from_be_bytes(index.get(at..at + 2)?.try_into().ok()?);
         at += if flags & EXTENDED == 0 { 2 } else { 4 };
         let kept = if version == 4 {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_is_cut_or_split_is_unknown() {
+    fn a_truncated_or_split_index_is_unknown() {
         let whole = index(2, 20, &["a", "b/c"], b"TREE");
         // Without its extension it is whole again.
         for end in 0..whole.len() - 12 {

@@ -24,7 +24,8 @@ impl Downloads {
         Self { machine, rules, found: OnceLock::new(), is_preset, allowed: OnceLock::new(), is_told }
     }
 
-    /// Lets commands use them. Asks nothing yet: package managers may take seconds, and the session is to start.
+    /// Allows commands to use the hosts. Queries nothing yet, because package managers may take seconds and must not
+    /// delay the session.
     pub(crate) fn preset(&self) {
         self.is_preset.store(true, Ordering::Release);
     }
@@ -33,7 +34,7 @@ impl Downloads {
         self.is_preset.load(Ordering::Acquire) && self.allowed.get().is_none()
     }
 
-    /// Begins to ask if there is something to wait for later.
+    /// Starts the query in the background if the hosts are still to be allowed.
     pub(crate) fn prepare(self: &Arc<Self>) {
         if self.is_pending() {
             let downloads = Arc::clone(self);
@@ -43,7 +44,7 @@ impl Downloads {
         }
     }
 
-    /// Waits until the rules name the hosts, if they are to.
+    /// Waits until the rules name the hosts, if the settings allow them.
     pub(crate) fn settle(&self) {
         if self.is_pending() {
             self.allowed.get_or_init(|| {
@@ -77,7 +78,7 @@ impl Downloads {
         self.found.get().map(|found| found.hosts.as_slice()).unwrap_or_default()
     }
 
-    /// The package managers whose hosts could not be allowed, once.
+    /// Messages about package managers that timed out; returned only once.
     pub(crate) fn take_problems(&self) -> Vec<String> {
         let (Some(found), Some(())) = (self.found.get(), self.allowed.get()) else { return Vec::new() };
         if self.is_told.swap(true, Ordering::Relaxed) {
@@ -120,7 +121,7 @@ mod tests {
         runtime.block_on(downloads.settle_in_background());
         assert!(matches!(decide(), Decision::Allow { .. }), "{:?}", downloads.hosts());
         assert_eq!(downloads.take_problems(), [""; 0]);
-        // What the user takes back stays away.
+        // A revoked grant is not restored.
         rules.revoke_grants();
         downloads.preset();
         downloads.settle();

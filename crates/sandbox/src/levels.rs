@@ -44,7 +44,7 @@ pub struct Sandbox {
     family: Arc<Family>,
     /// The trial that was skipped because it succeeded before.
     skipped: Option<Remembered>,
-    /// This program's file, if commands get to see it.
+    /// This program's file, if it is visible to commands.
     own: Option<PathBuf>,
 }
 
@@ -287,7 +287,9 @@ impl Sandbox {
                 Holder::start(&setup, None)
             }
             Means::Bubblewrap(program) => {
-                let replaced = || LevelError::Trial("Pollux was replaced since it started".to_owned());
+                let replaced = || {
+                    LevelError::Trial("the Pollux executable has been replaced since it started".to_owned())
+                };
                 let own = own_program::file().ok_or_else(replaced)?;
                 let arguments = bubblewrap::arguments(program, plan, self.network, &own);
                 let setup = setup(

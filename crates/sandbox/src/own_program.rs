@@ -1,5 +1,5 @@
-//! This program's own file inside a sandbox. ssh and published ports need it there, whatever hides the folder that it
-//! is in: it may be among temporary files, or in a home that is not shown.
+//! This program's own file inside a sandbox. ssh and published ports need it there, even if its folder is hidden: it
+//! may be among temporary files, or in a home that is not shown.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(crate) fn file() -> Option<PathBuf> {
     (Identity::of(&path)? == identity()?).then_some(path)
 }
 
-/// The same for a view that Pollux builds itself, which can add nothing to a `/run` that does not exist.
+/// Like [`file`], for a view that Pollux builds itself: such a view cannot create `/run`.
 pub(crate) fn file_to_show() -> Option<PathBuf> {
     file().filter(|_| Path::new("/run").symlink_metadata().is_ok_and(|meta| meta.is_dir()))
 }

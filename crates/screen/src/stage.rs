@@ -452,7 +452,7 @@ impl Stage {
                         reply(ServiceReply::Clip(place, services.clipboard()));
                     };
                     if !self.in_background(read) {
-                        let why = "Cannot read the clipboard: too many threads.";
+                        let why = "Cannot read the clipboard: could not start a thread.";
                         self.app.paste_failed(why, place, Instant::now());
                     }
                 }
@@ -525,7 +525,7 @@ impl Stage {
     }
 }
 
-/// Whether an action pastes. What is in the clipboard is wanted whatever comes next.
+/// Whether an action pastes. A paste remains pending whatever is typed next.
 fn is_paste(action: &Action) -> bool {
     matches!(action, Action::PasteClipboard(_))
 }

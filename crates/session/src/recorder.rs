@@ -251,7 +251,7 @@ impl Recorder {
         recording.report_sync()
     }
 
-    /// Whether all records are synced after a failure that was reported; true once.
+    /// Whether all records are synced after a failure that was reported. Returns `true` only once per recovery.
     pub fn take_recovery(&self) -> bool {
         self.recording.locked().syncing.as_ref().is_some_and(Syncing::take_recovery)
     }

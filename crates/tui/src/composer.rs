@@ -54,7 +54,7 @@ pub enum Reaction {
     Queue(Submission),
     /// Send the prompt with [`Composer::send`] when the clipboard has been read.
     SendAfterPaste(Sending),
-    /// Do not send it then, and drop what is read from the clipboard.
+    /// Do not send the prompt, and discard what the clipboard returns.
     CancelPaste,
     /// Draw again, and answer with [`Composer::candidates`] when there is an answer.
     Complete(Wanted),
@@ -311,7 +311,7 @@ impl Composer {
         inserted
     }
 
-    /// Another number after every change of the text.
+    /// A number that changes with every edit of the text.
     pub fn revision(&self) -> u64 {
         self.buffer.revision()
     }

@@ -1,4 +1,4 @@
-//! Commands need this program for ssh and published ports, wherever it lies.
+//! Commands need this program for ssh and published ports, wherever it is installed.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -13,8 +13,8 @@ use crate::scene::binary;
 
 const LEVELS: [&str; 2] = ["namespaces", "bwrap"];
 
-/// The program in another folder.
-fn lay(folder: &Path) -> PathBuf {
+/// Installs the program in another folder.
+fn install_at(folder: &Path) -> PathBuf {
     fs::create_dir_all(folder).unwrap();
     let program = folder.join("pollux");
     fs::hard_link(binary(), &program).or_else(|_| fs::copy(binary(), &program).map(drop)).unwrap();
@@ -33,7 +33,7 @@ fn home(profile: &str) -> TestHome {
 }
 
 #[test]
-fn ssh_has_a_way_to_the_proxy_wherever_the_program_lies() {
+fn ssh_reaches_the_proxy_wherever_pollux_is_installed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -61,7 +61,7 @@ fn ssh_has_a_way_to_the_proxy_wherever_the_program_lies() {
     );
     let right = format!("host:127.0.0.1:{port}");
     for ((home, place), level) in places.iter().flat_map(|place| LEVELS.map(|level| (place, level))) {
-        let program = lay(place);
+        let program = install_at(place);
         let program = (program.as_path(), level);
         if let Some(refused) = run(home, program, &[], &line) {
             let said = format!("{program:?}: {}{}", refused.stdout, refused.stderr);
@@ -79,20 +79,20 @@ fn ssh_has_a_way_to_the_proxy_wherever_the_program_lies() {
     }
 }
 
-/// A file that takes the place of the program after the start and before the first command.
+/// A file that replaces the program after the start and before the first command.
 #[test]
-fn another_file_in_the_place_of_the_program_is_not_shown() {
+fn a_file_that_replaced_the_program_is_not_shown() {
     let replacements =
         ["cp SECRET PROGRAM.new && mv PROGRAM.new PROGRAM", "ln -sf SECRET PROGRAM", "ln -f SECRET PROGRAM"];
     let temporary = tempfile::tempdir_in("/tmp").unwrap();
     for (number, level) in (0..replacements.len()).flat_map(|number| LEVELS.map(|level| (number, level))) {
         let place = temporary.path().join(format!("{number}-{level}"));
-        let program = lay(&place);
+        let program = install_at(&place);
         let secret = place.join("secret");
         fs::write(&secret, "#!/bin/sh\necho SECRET\n").unwrap();
         let script = format!("cat {OWN_PROGRAM} | head -c 30; {OWN_PROGRAM} __connect 1; echo end");
         let home = TestHome::new().env("GEMINI_SANDBOX", level);
-        // From now on, the first command opens the sandbox.
+        // After this run, the first command opens the sandbox.
         let known = headless_by(&program, &home, "true", &STREAM);
         if confined(&known).is_none() {
             continue;
@@ -106,7 +106,7 @@ fn another_file_in_the_place_of_the_program_is_not_shown() {
         assert!(fs::read_to_string(&program).unwrap().contains("SECRET"), "{level}: {}", run.stderr);
         let said = result(&run);
         assert!(!said.contains("SECRET") && !run.stdout.contains("SECRET\\n"), "{level}: {said}");
-        let expected = if level == "namespaces" { "end" } else { "Pollux was replaced" };
+        let expected = if level == "namespaces" { "end" } else { "the Pollux executable has been replaced" };
         assert!(run.stdout.contains(expected), "{level}: {}", run.stdout);
     }
 }

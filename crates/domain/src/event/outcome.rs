@@ -15,7 +15,7 @@ pub enum CallOutcome {
 pub struct CallFailure {
     pub kind: ToolErrorKind,
     pub message: String,
-    /// In a headless run, for a call that was denied: the reason and what would allow it, unless the message says so.
+    /// Why a call was denied in a headless run and what would allow it; empty if `message` says so.
     pub denial: Option<String>,
     /// Set when the tool did its part and what it ran failed: the report's display is then the output.
     pub run: Option<RunFailure>,

@@ -164,7 +164,7 @@ fn the_way_to_a_port_is_open_for_those_who_were_granted_it_until_it_is_closed() 
     }
 }
 
-/// Knows a rule that is not in the book from the beginning.
+/// Adds a rule to the book only when its gate opens.
 struct Late {
     book: Arc<RuleBook>,
     waiting: Semaphore,
@@ -190,7 +190,7 @@ impl Asker for Late {
 }
 
 #[test]
-fn a_connection_that_no_rule_names_waits_for_rules_that_come_late() {
+fn a_connection_to_an_unlisted_host_waits_for_pending_rules() {
     for unlisted in [Unlisted::Ask, Unlisted::Public] {
         let mut base = RuleSet::new(unlisted);
         base.extend(rules(&["known.example:443", "!denied.example"]));

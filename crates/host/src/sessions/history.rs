@@ -181,12 +181,12 @@ fn is_interrupted(call: &StoredCall, next: Option<&Message>) -> bool {
 fn interruption(calls: usize) -> Option<HistoryItem> {
     let text = match calls {
         0 => return None,
-        1 => "The call was interrupted before its result was recorded. It may or may not have taken effect. \
-              With your next prompt, the model is told so."
+        1 => "A tool call was interrupted before its result was recorded. It may or may not have taken effect. \
+              The model will be told with your next prompt."
             .to_owned(),
         _ => format!(
-            "{calls} calls were interrupted before their results were recorded. They may or may not have taken \
-             effect. With your next prompt, the model is told so."
+            "{calls} tool calls were interrupted before their results were recorded. They may or may not have \
+             taken effect. The model will be told with your next prompt."
         ),
     };
     Some(HistoryItem::Note(Severity::Warning, text))

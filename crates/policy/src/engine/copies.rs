@@ -52,9 +52,9 @@ impl Engine {
         }
         let mut names = shell::git_option_files(part);
         if !shell::git_names_only(part) {
-            let is_left_out =
+            let is_excluded =
                 |path: &&str| [":!", ":^", ":(exclude)"].iter().any(|mark| path.starts_with(mark));
-            names.extend(touches.iter().map(|touch| touch.path).filter(|path| !is_left_out(path)));
+            names.extend(touches.iter().map(|touch| touch.path).filter(|path| !is_excluded(path)));
         }
         // A file of a commit follows a colon, a path behind magic words a bracket.
         let ends: Vec<&str> = names

@@ -1,5 +1,5 @@
-//! Secrets that git shows without their names on the command line: in tracked files, in files that the line adds, and in
-//! the addresses of its remotes.
+//! Secrets that git shows without their names on the command line: in tracked files, in files that the line adds, and
+//! in the URLs of remotes.
 //!
 //! Reads the index and the ignore files itself; does not look at earlier commits.
 
@@ -15,7 +15,7 @@ use crate::git_index::each_path;
 use crate::secrets::{is_private_folder, is_secret_name};
 use crate::shell::{self, CommandAnalysis, Part, git_directory};
 
-/// Limit of bytes of an index that is read.
+/// Size limit for an index, in bytes.
 const MAX_INDEX: u64 = 64 * 1024 * 1024;
 
 /// A repository, by its top folder and the folder with its index.
@@ -45,7 +45,7 @@ impl Engine {
             return None;
         }
         for from in &places.all {
-            // Elsewhere, a folder that is not known needs approval.
+            // If the folder is unknown, another check requires approval.
             let Some(folder) = git_directory(part, from, real) else { continue };
             if addresses && let Err(Some(why)) = self.weigh_remotes(&folder, &look) {
                 return Some(why);
@@ -106,7 +106,7 @@ impl Engine {
     }
 }
 
-/// The repository around a folder. Git passes over a `.git` folder that is none of its own.
+/// The repository around a folder. Git skips a `.git` folder that is not a repository.
 fn repository(disk: &dyn Disk, folder: &Path) -> Option<Repository> {
     folder.ancestors().find_map(|top| {
         let git = top.join(".git");
@@ -175,7 +175,7 @@ fn redirects_none(understood: &CommandAnalysis) -> bool {
 /// A search for files that `git add` may add.
 struct Untracked<'r> {
     top: &'r Path,
-    /// Whether the ignore files count.
+    /// Whether ignore files are applied.
     ignores: bool,
     added: &'r dyn Fn(&str) -> bool,
     look: BoundedDisk<'r>,
@@ -189,7 +189,7 @@ impl Untracked<'_> {
             return;
         }
         let text = self.look.disk.text(file).unwrap_or_default();
-        // What was not read may take back any pattern.
+        // The part that was not read may negate any pattern.
         if text.len() as u64 >= MAX_BYTES {
             self.ignores = false;
         }
@@ -215,15 +215,15 @@ impl Untracked<'_> {
             }
             let below = path.strip_prefix(self.top).unwrap_or(&path).to_string_lossy().into_owned();
             if is_secret(&below) && (self.added)(&below) {
-                return Err(format!("in the same line, git may add `{below}`, which may contain secrets"));
+                return Err(format!("git may add `{below}` on the same line; it may contain secrets"));
             }
         }
         self.rules.truncate(before);
         Ok(())
     }
 
-    /// Whether a file or folder is ignored. Patterns that are not certain to match count as if they did not, and those that
-    /// may take back another as if they did.
+    /// Whether a file or folder is ignored. A pattern that might not match is treated as not matching; a negated
+    /// pattern that might match is treated as matching.
     fn is_ignored(&self, path: &Path, name: &str, is_folder: bool) -> bool {
         let mut ignored = false;
         for (folder, line) in self.rules.iter().filter(|_| self.ignores) {

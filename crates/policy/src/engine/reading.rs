@@ -388,7 +388,7 @@ impl Engine {
             match look.disk.kind(&git) {
                 Some(EntryKind::Folder) => {
                     self.weigh_config(look, &git.join("config"))?;
-                    // Git passes over a folder that is no repository.
+                    // Git skips a `.git` folder that is not a repository.
                     if look.disk.kind(&git.join("HEAD")).is_some() {
                         return Ok(());
                     }

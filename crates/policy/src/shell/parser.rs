@@ -40,7 +40,7 @@ pub(super) struct Parser<'s, 'f> {
     straight: bool,
     /// How many redirections of input were read.
     inputs: usize,
-    /// Whether the last redirection of output was to a file, or none of output.
+    /// Whether the last redirection sent output to a file; `None` if it did not redirect output.
     saved: Option<bool>,
     /// The number of pipes parsed, and a sample for the output of the last one.
     pipes: usize,

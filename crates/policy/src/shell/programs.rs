@@ -49,7 +49,7 @@ pub(super) enum Kind {
     Filter,
     Package,
     Placed,
-    /// Written; nothing gets the name of an address.
+    /// Written to; no file is then named after the URL.
     Named,
     Define,
     Plain,

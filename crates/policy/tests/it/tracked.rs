@@ -84,7 +84,7 @@ fn tracked_secrets_need_approval_without_rules_and_unless_a_rule_names_the_comma
 }
 
 #[test]
-fn ignore_files_count_only_where_they_are_certain_to_match() {
+fn ignore_patterns_apply_only_if_they_are_certain_to_match() {
     for (ignored, expected) in [
         (".env", "allow"),
         ("/conf/.env", "allow"),

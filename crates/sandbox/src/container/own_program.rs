@@ -39,8 +39,8 @@ impl OwnProgram {
         let failed = |error: std::io::Error| ContainerError::Prepare(error.to_string());
         let file = fs::read_link("/proc/self/exe").map_err(failed)?;
         if !file.is_file() {
-            let why = format!("`{}` was replaced since Pollux started; start it again", file.display());
-            return Err(ContainerError::Prepare(why));
+            let why = "the Pollux executable has been replaced since it started; restart Pollux";
+            return Err(ContainerError::Prepare(why.to_owned()));
         }
         Ok(Self::new(&file, name, &libraries(&fs::read_to_string("/proc/self/maps").map_err(failed)?)))
     }

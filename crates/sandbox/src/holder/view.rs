@@ -241,8 +241,8 @@ fn source(placed: &Placed) -> Result<Option<OwnedFd>, Trouble> {
     }
 }
 
-/// A copy of this program's file, which a holder runs too. Someone who put another file in its place must not get to
-/// see that one here.
+/// A copy of this program's file, which a holder also runs. If another process replaced the file, the replacement must
+/// not become visible.
 fn own_file(path: &Path) -> Option<OwnedFd> {
     let opened = File::from(open(path).ok()?);
     let found = Identity::from(&opened.metadata().ok()?);

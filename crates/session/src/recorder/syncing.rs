@@ -200,7 +200,7 @@ impl Syncing {
         Some(failure)
     }
 
-    /// Whether everything is on the disk after a failure that was reported; true once.
+    /// Whether everything is on the disk after a failure that was reported. Returns `true` only once per recovery.
     pub(crate) fn take_recovery(&self) -> bool {
         mem::take(&mut self.0.state.locked().is_recovered)
     }
@@ -398,7 +398,7 @@ mod tests {
         syncing.write(&failing, 0, b"bytes").unwrap();
         assert!(!syncing.wait());
         syncing.write(&file, 0, b"bytes").unwrap();
-        assert!(syncing.wait() && !syncing.take_recovery(), "nobody was told of the second failure");
+        assert!(syncing.wait() && !syncing.take_recovery(), "the second failure was not reported");
     }
 
     #[test]

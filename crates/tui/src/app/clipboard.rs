@@ -13,10 +13,10 @@ use crate::composer::{ClipboardRead, Composer, Mark, Reaction, Sending, Toast};
 use crate::transcript::{Item, Look};
 use crate::wrap::{Margin, wrap};
 
-/// Reads at a time; each is a thread with a program.
-const MOST_READS: usize = 8;
+/// Maximum number of concurrent reads; each uses a thread and a process.
+const MAX_READS: usize = 8;
 
-const WAITS: &str = "Reading the clipboard; the prompt is sent after that (esc to cancel)";
+const WAITS: &str = "Reading the clipboard; the prompt will then be sent (esc to cancel)";
 /// The same on the right side of the mode line if no prompt waits.
 pub(super) const READS: &str = "Reading the clipboard…";
 
@@ -31,7 +31,7 @@ pub(super) struct ClipboardReads {
 #[derive(Debug)]
 struct WaitingPrompt {
     sending: Sending,
-    /// Of the text that was sent.
+    /// Revision of the text when the user pressed Enter or Tab, or after the last paste since then.
     revision: u64,
 }
 
@@ -46,7 +46,7 @@ impl App {
     }
 
     pub(super) fn read_clipboard(&mut self, now: Instant) -> Vec<Action> {
-        if self.clipboard.places.len() >= MOST_READS {
+        if self.clipboard.places.len() >= MAX_READS {
             self.toast("The clipboard has not answered yet.", now);
             return Vec::new();
         }
@@ -78,7 +78,7 @@ impl App {
         self.paste_from_clipboard(place, now, |composer| composer.paste(text, now, &|_| false))
     }
 
-    /// Handles a read that brought nothing.
+    /// Handles a failed or empty read.
     pub fn paste_failed(&mut self, why: &str, place: Mark, now: Instant) {
         let state = self.clipboard_state();
         if self.end_read(place) {
@@ -87,7 +87,7 @@ impl App {
         }
     }
 
-    /// Whether this read was still wanted.
+    /// Ends a read. Returns `false` if it was cancelled or has already ended.
     fn end_read(&mut self, place: Mark) -> bool {
         let before = self.clipboard.places.len();
         self.clipboard.places.retain(|known| *known != place);
@@ -97,7 +97,7 @@ impl App {
     fn paste_problem(&mut self, why: &str, state: ClipboardRead, now: Instant) {
         self.clipboard.waiting = None;
         match state {
-            // Nobody looks at the screen all the time while a prompt waits.
+            // The user may miss a toast while a prompt waits.
             ClipboardRead::Awaited => {
                 self.say(Item::warning(format!("{} The prompt was not sent.", one_line(why))));
             }
@@ -115,7 +115,7 @@ impl App {
         if !self.end_read(place) {
             return Vec::new();
         }
-        // The text goes into the prompt and not into the search for another one.
+        // The text goes into the prompt, not into the history search.
         self.composer.close_search();
         let reaction = self.composer.at(place, insert);
         if let Reaction::Toast(toast @ Toast::PasteTooLong) = reaction {
@@ -146,7 +146,7 @@ impl App {
 
     fn send_pasted(&mut self, sending: Sending) -> Vec<Action> {
         let Some(submission) = self.composer.send() else {
-            self.say(Item::warning("The clipboard has only blanks. The prompt was not sent."));
+            self.say(Item::warning("The clipboard contains only whitespace. The prompt was not sent."));
             return Vec::new();
         };
         match sending {

@@ -128,7 +128,7 @@ fn every_hook_is_switched_off_and_on() {
 }
 
 #[test]
-fn a_prompt_waits_for_a_clipboard_that_takes_its_time() {
+fn a_prompt_waits_for_a_slow_clipboard() {
     // It answers when the test writes to its pipe.
     let reads = "#!/bin/sh\ncase \"$*\" in *image*) exit 1;; esac\ncat \"$HOME/pipe\"\n";
     let home = TestHome::new().home_file("bin/wl-paste", reads);
@@ -143,10 +143,14 @@ fn a_prompt_waits_for_a_clipboard_that_takes_its_time() {
         .type_text("look at ")
         .key("Ctrl+V")
         .key("Enter")
-        .expect("Reading the clipboard; the prompt is sent");
+        .expect("Reading the clipboard; the prompt will then be sent");
     fs::write(&pipe, "").unwrap();
     screen.expect("⚠ The clipboard has neither text nor an image. The prompt was not sent.");
-    screen.expect("> look at").key("Ctrl+V").key("Enter").expect("Reading the clipboard; the prompt is sent");
+    screen
+        .expect("> look at")
+        .key("Ctrl+V")
+        .key("Enter")
+        .expect("Reading the clipboard; the prompt will then be sent");
     fs::write(&pipe, "the blue door").unwrap();
     screen.expect("✦ I see it.");
     quit(screen);

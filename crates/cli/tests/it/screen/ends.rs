@@ -137,14 +137,17 @@ fn killed_itself_its_command_ends_with_it() {
 }
 
 #[test]
-fn a_resumed_session_says_which_call_was_interrupted() {
-    const NOTE: &str = "The call was interrupted before its result was recorded.";
+fn a_resumed_session_warns_about_an_interrupted_call() {
+    const NOTE: &str = "A tool call was interrupted before its result was recorded.";
     let (scene, mut screen, pids) = at_work();
     screen.signal(rustix::process::Signal::KILL);
     screen.wait_exit();
     let _ = std::process::Command::new("kill").args(["-9", &pids[1]]).status();
     let resumed = super::open(&scene, &["--resume", "latest"]);
-    resumed.expect(NOTE).expect("It may or may not have taken effect.").expect("the model is told so.");
+    resumed
+        .expect(NOTE)
+        .expect("It may or may not have taken")
+        .expect("The model will be told with your next prompt.");
     super::quit(resumed);
     let mut plain = scene.prepare(&["-m", MODEL, "--resume", "latest"]).on_terminal();
     plain.expect("(interrupted)]").expect(NOTE).expect("User: ").say("/quit");

@@ -51,7 +51,7 @@ impl<'p> Given<'p> {
                 self.named.push(Touch { path: value, writes: true });
             }
             Kind::Define => self.define(value),
-            // A target by its name, not by a file that describes it.
+            // A target triple; a target specification file is not covered.
             Kind::Plain if value.contains(['/', '\\']) || value.ends_with(".json") => {
                 self.unsure = Some(BEYOND)
             }
@@ -154,7 +154,7 @@ impl<'p> Given<'p> {
         }
     }
 
-    /// Options of a compiler, with blanks between them.
+    /// Options of a compiler, separated by spaces.
     fn flags(&mut self, value: &'p str) {
         let Some(compiler) = programs::program("gcc") else { return };
         let words: Vec<Word<'p>> = value
@@ -172,7 +172,7 @@ impl<'p> Given<'p> {
         let name = name.split(':').next().unwrap_or_default();
         let upper = name.to_ascii_uppercase();
         let is = |section: &str| lists::matches(section, name);
-        // Build files hold values without quotes.
+        // CMake may write values to build files unquoted.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-+=./,:@%;~*".contains(c);
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-+.".contains(c);
         if !value.chars().all(is_plain) || is("define/flags") && value.contains([';', '*', '~']) {

@@ -9,7 +9,7 @@ use crate::disk::finds_any;
 /// The files that a git command is limited to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pathspecs {
-    /// None stands for all files.
+    /// If empty, all files.
     only: Vec<String>,
     without: Vec<String>,
     /// Operands that are paths if there are such files.
@@ -20,7 +20,7 @@ impl Pathspecs {
     /// Whether a tracked path is among them, given the folder that git runs in. Errs on the side of yes.
     pub(crate) fn include(&self, path: &str, prefix: &str) -> bool {
         let path = path.to_lowercase();
-        let left_out = self.without.iter().filter_map(|one| from_top(one, prefix)).any(|one| {
+        let is_excluded = self.without.iter().filter_map(|one| from_top(one, prefix)).any(|one| {
             let one = one.to_lowercase();
             !one.is_empty() && is_below(&path, &one)
         });
@@ -35,10 +35,10 @@ impl Pathspecs {
                             .match_indices('/')
                             .any(|(at, _)| path.get(..at).is_some_and(|up| finds_any(&one, up))))
         };
-        !left_out && (self.only.is_empty() || self.only.iter().any(is_meant))
+        !is_excluded && (self.only.is_empty() || self.only.iter().any(is_meant))
     }
 
-    /// Counts operands as paths if they exist: git refuses those that are commits as well.
+    /// Treats operands as paths if they exist: git rejects an operand that is both a path and a commit.
     pub(crate) fn settle(&mut self, exists: impl Fn(&str) -> bool) {
         let found = std::mem::take(&mut self.maybe).into_iter().filter(|name| exists(name));
         self.only.extend(found);
@@ -48,7 +48,7 @@ impl Pathspecs {
         Self::default()
     }
 
-    /// Adds what follows `--`, or a word like it. `false` if it is not understood.
+    /// Adds one pathspec. Returns `false` if it is not understood.
     fn add(&mut self, word: &str) -> bool {
         if let Some(magic) = word.strip_prefix(':') {
             let without = ["!", "^", "(exclude)"].iter().find_map(|mark| magic.strip_prefix(mark));
@@ -97,7 +97,7 @@ pub(crate) fn prints(part: &Part) -> Option<Pathspecs> {
     if !lists::holds("git/prints", subcommand) {
         return asked.then(|| limits(part, subcommand, &words));
     }
-    // Options that show names only count if each word is understood.
+    // Options that limit the output to names apply only if every word is understood.
     let quiet = lists::list(&format!("git/prints-not/{subcommand}"));
     let end = texts.iter().position(|text| *text == "--").unwrap_or(texts.len());
     let own = texts.get(..end).unwrap_or_default();
@@ -148,7 +148,7 @@ pub(crate) fn adds(part: &Part) -> Option<Pathspecs> {
     }
 }
 
-/// Whether a git command may show the addresses of other repositories.
+/// Whether a git command may show the URLs of remotes.
 pub(crate) fn shows_addresses(part: &Part) -> bool {
     let Some(subcommand) = subcommand(part).filter(|name| lists::holds("git/addresses", name)) else {
         return false;
@@ -157,21 +157,21 @@ pub(crate) fn shows_addresses(part: &Part) -> bool {
     let texts: Vec<&str> = words.iter().map(|word| word.unwrap_or_default()).collect();
     let silent = lists::list(&format!("git/addresses-not/{subcommand}"));
     let mut operands = texts.iter().filter(|text| !text.starts_with('-') && **text != "get");
-    // A remote may be given by its address.
-    let is_touchy = |key: &&str| !git::is_tame(key, None) || key.to_ascii_lowercase().contains("remote");
+    // A remote may be given by its URL.
+    let may_show_url = |key: &&str| !git::is_tame(key, None) || key.to_ascii_lowercase().contains("remote");
     match subcommand {
         "config" if texts.iter().any(|text| *text == "get" || text.starts_with("--g")) => {
-            operands.any(is_touchy)
+            operands.any(may_show_url)
         }
         // A value may follow the key.
-        "config" => operands.find(|text| text.contains('.')).is_some_and(is_touchy),
+        "config" => operands.find(|text| text.contains('.')).is_some_and(may_show_url),
         _ if texts.iter().any(|text| text.starts_with("-v") || text.starts_with("--v")) => true,
         "remote" => operands.next().is_some_and(|verb| !silent.contains(verb)),
         _ => operands.next().is_none_or(|word| !silent.contains(word)),
     }
 }
 
-/// The words behind the subcommand, with patterns as they are; `None` for those that are known only at run time.
+/// The words after the subcommand, with patterns as they are; `None` for those that are known only at run time.
 fn arguments(part: &Part) -> Vec<Option<&str>> {
     let first = git::subcommand_place(&part.words) + 1;
     let named = |at| {

@@ -23,7 +23,7 @@ pub(super) struct Given<'p> {
     pub(super) addresses: Vec<&'p str>,
     /// Whether files are written under the names of addresses.
     pub(super) fetched: bool,
-    /// Whether an option names the file instead.
+    /// Whether an option names the downloaded file.
     pub(super) renamed: bool,
     /// Whether files are sent to addresses.
     pub(super) sends: bool,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::composer::Mark;
 
-const WAITS: &str = "Reading the clipboard; the prompt is sent after that (esc to cancel)";
+const WAITS: &str = "Reading the clipboard; the prompt will then be sent (esc to cancel)";
 
 fn stage() -> Stage {
     Stage::new(80, 20)
@@ -48,7 +48,7 @@ fn a_prompt_of_nothing_but_the_clipboard_waits_as_well() {
 }
 
 #[test]
-fn keys_of_one_read_wait_as_well() {
+fn enter_in_the_same_input_batch_as_ctrl_v_waits() {
     let mut stage = stage();
     let now = stage.now;
     let key = |code, modifiers| KeyEvent::new(code, modifiers);
@@ -74,12 +74,12 @@ fn without_content_a_waiting_prompt_is_not_sent() {
     assert!(shown.contains("⚠ The clipboard is empty. The prompt was not sent."), "{shown}");
     assert!(shown.contains("> see") && !shown.contains("Reading"), "{shown}");
     assert_eq!(stage.enter(), submit("see"));
-    // Blanks alone are no prompt.
+    // Whitespace alone is not a prompt.
     let place = paste(&mut stage);
     stage.enter();
     let now = stage.now;
     assert_eq!(stage.app.paste_text(" \n", place, now), []);
-    assert!(stage.shown().contains("only blanks"), "{}", stage.shown());
+    assert!(stage.shown().contains("contains only whitespace"), "{}", stage.shown());
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_text_for_the_queue_waits_and_is_sent_if_the_turn_has_ended() {
 }
 
 #[test]
-fn content_goes_into_the_prompt_whatever_has_the_keyboard() {
+fn content_goes_into_the_prompt_whatever_has_focus() {
     let mut stage = stage();
     stage.write("old");
     stage.enter();
@@ -178,7 +178,7 @@ fn content_goes_into_the_prompt_whatever_has_the_keyboard() {
     stage.app.paste_text("one\ntwo", place, now);
     assert!(stage.app.composer.text().contains("one\ntwo"), "{}", stage.app.composer.text());
     assert!(stage.app.composer.text().contains("draft"), "{}", stage.app.composer.text());
-    // A question stands, and the text is no answer to it.
+    // An approval prompt is open; the pasted text does not answer it.
     stage.app.set_text("");
     let place = paste(&mut stage);
     stage.event(wanted("ls"));
