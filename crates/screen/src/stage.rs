@@ -272,7 +272,7 @@ impl Stage {
             Message::ShellOutput(text) => self.app.shell_output(&text),
             Message::ShellEnded(said) => self.app.shell_ended(said.as_deref(), now),
             Message::Footer(footer) => self.app.footer = *footer,
-            Message::Facts(facts) => self.app.facts = *facts,
+            Message::Facts(facts) => self.app.set_facts(*facts),
             Message::Paths(paths) => self.app.set_paths(*paths),
             Message::Settings(settings) => self.app.set_settings(*settings),
             Message::Theme(theme) => self.app.set_theme(*theme),

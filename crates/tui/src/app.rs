@@ -319,6 +319,7 @@ impl App {
     }
 
     pub fn set_text(&mut self, text: &str) {
+        self.stop_waiting();
         self.composer.set_text(text);
         self.set_conditions();
     }
@@ -350,6 +351,14 @@ impl App {
         self.transcript.push(item);
     }
 
+    /// Sets facts about the session.
+    pub fn set_facts(&mut self, facts: Facts) {
+        if self.facts.session != facts.session && !self.facts.session.is_empty() {
+            self.stop_waiting();
+        }
+        self.facts = facts;
+    }
+
     /// Clears the transcript for a new session.
     pub fn clear(&mut self) {
         self.transcript = Transcript::default();
@@ -359,6 +368,9 @@ impl App {
         self.session.todos = Todos::default();
         self.view.page = Page::default();
         self.session.tally = Tally::default();
+        // The prompt was meant for the session before.
+        self.stop_waiting();
+        self.set_conditions();
     }
 
     /// Whether the model is at work.

@@ -53,7 +53,7 @@ pub enum Reaction {
     /// Send the prompt when the request that runs is done.
     Queue(Submission),
     /// Send the prompt with [`Composer::send`] when the clipboard has been read.
-    SendAfterPaste(Sending),
+    SendAfterPaste(WaitingPrompt),
     /// Do not send the prompt, and discard what the clipboard returns.
     CancelPaste,
     /// Draw again, and answer with [`Composer::candidates`] when there is an answer.
@@ -83,6 +83,16 @@ pub enum Sending {
     Submit,
     /// When the request that runs is done, as with Tab.
     Queue,
+}
+
+/// A prompt that waits for the clipboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitingPrompt {
+    pub sending: Sending,
+    /// [`Composer::revision`] when it was to be sent.
+    pub revision: u64,
+    /// Whether it is sent with the pasted content, although the user has not seen that.
+    pub sends: bool,
 }
 
 /// Whether the clipboard is being read for the prompt.
@@ -175,6 +185,8 @@ pub struct Composer {
     keys: KeyMap,
     buffer: Buffer,
     shell: bool,
+    /// Counts changes between prompt, shell mode and search.
+    mode_changes: u64,
     prompts: History,
     commands: History,
     search: Option<Search>,
@@ -206,6 +218,7 @@ impl Composer {
             keys,
             buffer: Buffer::default(),
             shell: false,
+            mode_changes: 0,
             prompts: History::default(),
             commands: History::default(),
             search: None,
@@ -311,9 +324,19 @@ impl Composer {
         inserted
     }
 
-    /// A number that changes with every edit of the text.
+    /// A number that changes with every edit of the text and every change of the mode.
     pub fn revision(&self) -> u64 {
-        self.buffer.revision()
+        self.buffer.revision() + self.mode_changes
+    }
+
+    /// Whether the prompt is a command of Pollux or of the shell.
+    pub fn is_command(&self) -> bool {
+        self.shell || self.expanded().trim_start().starts_with(['/', '!'])
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_blank(&self) -> bool {
+        self.buffer.is_blank()
     }
 
     /// Sends the prompt; `None` if there is none.
@@ -332,6 +355,7 @@ impl Composer {
     }
 
     pub fn set_shell_mode(&mut self, on: bool) {
+        self.mode_changes += u64::from(self.shell != on);
         self.shell = on;
         self.completion.close();
     }

@@ -1,7 +1,8 @@
 //! Reads of the clipboard that have not ended, and the prompt that waits for them.
 //!
 //! A program answers a read after a while. A prompt that is sent meanwhile waits, so that it never goes without what was
-//! pasted. If its text changes before the answer, it is not sent.
+//! pasted. It is not sent if its text or mode or the session changes before the answer, if it is a command, or if it has no
+//! text but the pasted one: nobody has seen that.
 
 use std::time::Instant;
 
@@ -9,14 +10,19 @@ use pollux_domain::terminal_text::one_line;
 use ratatui::text::{Line, Span};
 
 use super::{Action, App};
-use crate::composer::{ClipboardRead, Composer, Mark, Reaction, Sending, Toast};
+use crate::composer::{ClipboardRead, Composer, Mark, Reaction, Sending, Toast, WaitingPrompt};
 use crate::transcript::{Item, Look};
 use crate::wrap::{Margin, wrap};
 
 /// Maximum number of concurrent reads; each uses a thread and a process.
 const MAX_READS: usize = 8;
 
+/// What is said if a prompt was to be sent and was not.
+const PASTED: &str = "Pasted. Press Enter to send.";
 const WAITS: &str = "Reading the clipboard; the prompt will then be sent (esc to cancel)";
+const WHITESPACE: &str = "The clipboard contains only whitespace.";
+/// The same if the prompt is not sent then.
+const PASTES: &str = "Reading the clipboard; press Enter again when it is pasted (esc to cancel)";
 /// The same on the right side of the mode line if no prompt waits.
 pub(super) const READS: &str = "Reading the clipboard…";
 
@@ -24,15 +30,8 @@ pub(super) const READS: &str = "Reading the clipboard…";
 #[derive(Debug, Default)]
 pub(super) struct ClipboardReads {
     places: Vec<Mark>,
+    /// The prompt that is sent after the last read. Its revision is updated with each paste.
     waiting: Option<WaitingPrompt>,
-}
-
-/// The prompt that is sent after the last read.
-#[derive(Debug)]
-struct WaitingPrompt {
-    sending: Sending,
-    /// Revision of the text when the user pressed Enter or Tab, or after the last paste since then.
-    revision: u64,
 }
 
 impl App {
@@ -56,8 +55,15 @@ impl App {
     }
 
     /// Sends the prompt when the clipboard has been read.
-    pub(super) fn send_after_paste(&mut self, sending: Sending) {
-        self.clipboard.waiting = Some(WaitingPrompt { sending, revision: self.composer.revision() });
+    pub(super) fn send_after_paste(&mut self, prompt: WaitingPrompt) {
+        self.clipboard.waiting = Some(prompt);
+    }
+
+    /// Does not send the prompt that waits. What the clipboard returns is still inserted.
+    pub(super) fn stop_waiting(&mut self) {
+        if let Some(waiting) = &mut self.clipboard.waiting {
+            waiting.sends = false;
+        }
     }
 
     pub(super) fn cancel_paste(&mut self, now: Instant) {
@@ -123,12 +129,20 @@ impl App {
             self.set_conditions();
             return Vec::new();
         }
-        let revision = self.composer.revision();
-        let waiting = self.clipboard.waiting.take().filter(|_| state == ClipboardRead::Awaited);
+        let is_awaited = state == ClipboardRead::Awaited;
+        let mut waiting = self.clipboard.waiting.take();
+        if let Some(waiting) = waiting.as_mut().filter(|_| is_awaited) {
+            waiting.revision = self.composer.revision();
+            waiting.sends &= !self.composer.is_command();
+        }
         let actions = match waiting {
-            Some(waiting) if self.clipboard.places.is_empty() => self.send_pasted(waiting.sending),
-            Some(waiting) => {
-                self.clipboard.waiting = Some(WaitingPrompt { revision, ..waiting });
+            Some(_) if !self.clipboard.places.is_empty() => {
+                self.clipboard.waiting = waiting;
+                Vec::new()
+            }
+            Some(waiting) if is_awaited && waiting.sends => self.send_pasted(waiting.sending),
+            Some(_) => {
+                self.toast(if self.composer.is_blank() { WHITESPACE } else { PASTED }, now);
                 Vec::new()
             }
             None => self.toasted(reaction, now),
@@ -145,10 +159,7 @@ impl App {
     }
 
     fn send_pasted(&mut self, sending: Sending) -> Vec<Action> {
-        let Some(submission) = self.composer.send() else {
-            self.say(Item::warning("The clipboard contains only whitespace. The prompt was not sent."));
-            return Vec::new();
-        };
+        let Some(submission) = self.composer.send() else { return Vec::new() };
         match sending {
             // A turn that has ended meanwhile would never take it from the queue.
             Sending::Queue if self.is_busy() => {
@@ -163,7 +174,9 @@ impl App {
     pub(super) fn clipboard_lines(&self, look: Look<'_>) -> Vec<Line<'static>> {
         match self.clipboard_state() {
             ClipboardRead::Awaited => {
-                wrap(&[Span::styled(WAITS, look.theme.warning())], look.width, &Margin::default())
+                let sends = self.clipboard.waiting.as_ref().is_some_and(|waiting| waiting.sends);
+                let text = if sends { WAITS } else { PASTES };
+                wrap(&[Span::styled(text, look.theme.warning())], look.width, &Margin::default())
             }
             ClipboardRead::Idle | ClipboardRead::Running => Vec::new(),
         }

@@ -203,10 +203,13 @@ impl App {
             }
             Reaction::Complete(wanted) => vec![Action::Complete(wanted)],
             Reaction::PullQueue => self.unqueue(),
-            Reaction::OpenEditor => vec![Action::OpenEditor],
+            Reaction::OpenEditor => {
+                self.stop_waiting();
+                vec![Action::OpenEditor]
+            }
             Reaction::PasteClipboard => self.read_clipboard(now),
-            Reaction::SendAfterPaste(sending) => {
-                self.send_after_paste(sending);
+            Reaction::SendAfterPaste(prompt) => {
+                self.send_after_paste(prompt);
                 Vec::new()
             }
             Reaction::CancelPaste => {

@@ -100,6 +100,7 @@ impl App {
 
     /// Moves everything that waits back into the composer, before its text.
     pub(super) fn unqueue(&mut self) -> Vec<Action> {
+        self.stop_waiting();
         let waiting = std::mem::take(&mut self.tray.waiting);
         if let [only] = waiting.as_slice()
             && self.composer.is_empty()

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::paste::BURST;
-use super::{ClipboardRead, Composer, DOUBLE_TAB, Kind, Pos, Reaction, Sending, TWICE, Toast};
+use super::{ClipboardRead, Composer, DOUBLE_TAB, Kind, Pos, Reaction, Sending, TWICE, Toast, WaitingPrompt};
 use crate::keys::{Command, Context};
 
 /// Keys that come closer together than this may be part of a paste; upstream's value.
@@ -233,7 +233,9 @@ impl Composer {
     pub(super) fn hand_over(&mut self, sending: Sending) -> Reaction {
         if self.conditions.clipboard != ClipboardRead::Idle {
             self.completion.close();
-            return Reaction::SendAfterPaste(sending);
+            // What is pasted must not be all of a prompt or part of a command before the user has seen it.
+            let sends = !self.buffer.is_blank() && !self.is_command();
+            return Reaction::SendAfterPaste(WaitingPrompt { sending, revision: self.revision(), sends });
         }
         match sending {
             Sending::Submit => Reaction::Submit(self.submission()),

@@ -53,6 +53,7 @@ impl Search {
 impl Composer {
     pub(super) fn start_search(&mut self) -> Reaction {
         self.completion.close();
+        self.mode_changes += 1;
         let draft = (self.buffer.raw(), self.buffer.cursor());
         self.search = Some(Search::start(self.history().entries(), draft));
         self.searched()

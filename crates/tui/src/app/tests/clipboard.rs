@@ -3,6 +3,8 @@
 use super::*;
 use crate::composer::Mark;
 
+const PASTED: &str = "Pasted. Press Enter to send.";
+const PASTES: &str = "Reading the clipboard; press Enter again when it is pasted (esc to cancel)";
 const WAITS: &str = "Reading the clipboard; the prompt will then be sent (esc to cancel)";
 
 fn stage() -> Stage {
@@ -38,13 +40,200 @@ fn enter_waits_for_the_clipboard_and_sends_its_content() {
 }
 
 #[test]
-fn a_prompt_of_nothing_but_the_clipboard_waits_as_well() {
+fn a_prompt_of_nothing_but_the_clipboard_is_shown_first() {
+    for written in ["", " "] {
+        let mut stage = stage();
+        stage.write(written);
+        let (first, second) = (paste(&mut stage), paste(&mut stage));
+        assert_eq!(stage.enter(), []);
+        assert!(stage.shown().contains(PASTES), "{}", stage.shown());
+        let long = "line\n".repeat(9);
+        let now = stage.now;
+        assert_eq!(stage.app.paste_text(&long, second, now), []);
+        assert!(stage.shown().contains(PASTES), "{}", stage.shown());
+        assert_eq!(stage.app.paste_text("text\n", first, now), []);
+        assert!(stage.shown().contains(PASTED), "{}", stage.shown());
+        assert_eq!(stage.enter(), submit(format!("text\n{long}").trim()));
+    }
+}
+
+#[test]
+fn a_paste_does_not_become_part_of_a_command_unseen() {
+    // Home before Ctrl+V puts the content at the beginning.
+    for (shell, written, home, pasted, is_sent) in [
+        (true, "ls ", false, "-l", false),
+        (false, "/memory add ", false, "it", false),
+        (false, " !ls ", false, "-l", false),
+        (false, "hello", true, "/quit ", false),
+        (false, "hello", true, "\n !rm -r ", false),
+        (false, "hello ", false, "/quit", true),
+    ] {
+        for busy in [false, true] {
+            let mut stage = stage();
+            let now = stage.now;
+            stage.app.set_text(if shell { "" } else { written });
+            if shell {
+                stage.write("!");
+                stage.write(written);
+            }
+            if home {
+                stage.press(KeyCode::Home, KeyModifiers::NONE);
+            }
+            if busy {
+                stage.app.begin_turn("first", false, now);
+            }
+            let place = paste(&mut stage);
+            assert_eq!(stage.enter(), []);
+            let now = stage.now;
+            let sent = stage.app.paste_text(pasted, place, now);
+            assert_eq!(!sent.is_empty(), is_sent, "{written:?} {pasted:?} {sent:?}");
+            assert_eq!(stage.app.composer.is_empty(), is_sent, "{written:?} {pasted:?}");
+            assert!(is_sent || stage.shown().contains(PASTED), "{}", stage.shown());
+            assert!(is_sent || stage.app.take_queue().is_none());
+        }
+    }
+}
+
+#[test]
+fn a_waiting_prompt_is_sent_in_its_mode_or_not_at_all() {
+    // Prompt mode, then shell mode, and the reverse.
+    for keys in [&['!'][..], &['!', '\u{8}']] {
+        let mut stage = stage();
+        let place = paste(&mut stage);
+        assert_eq!(stage.enter(), []);
+        for key in keys {
+            let code = if *key == '!' { KeyCode::Char('!') } else { KeyCode::Backspace };
+            assert_eq!(stage.press(code, KeyModifiers::NONE), []);
+        }
+        let now = stage.now;
+        assert_eq!(stage.app.paste_text("x", place, now), []);
+        assert_eq!(stage.app.composer.text(), "x");
+    }
     let mut stage = stage();
+    stage.write("!");
     let place = paste(&mut stage);
     assert_eq!(stage.enter(), []);
-    let long = "line\n".repeat(9);
+    stage.press(KeyCode::Backspace, KeyModifiers::NONE);
     let now = stage.now;
-    assert_eq!(stage.app.paste_text(&long, place, now), submit(long.trim()));
+    assert_eq!(stage.app.paste_text("x", place, now), []);
+    // With text, the mode changes if the queue is taken back.
+    stage.app.composer.set_text("see ");
+    let place = paste(&mut stage);
+    assert_eq!(stage.enter(), []);
+    stage.app.composer.set_shell_mode(true);
+    stage.app.composer.set_shell_mode(false);
+    assert_eq!(stage.app.paste_text("x", place, now), []);
+    assert_eq!(stage.app.composer.text(), "see x");
+}
+
+#[test]
+fn keys_after_enter_in_the_same_input_batch_change_the_prompt() {
+    let mut stage = stage();
+    stage.write("see ");
+    let place = paste(&mut stage);
+    let keys = [KeyCode::Enter, KeyCode::Char('y')].map(|code| KeyEvent::new(code, KeyModifiers::NONE));
+    stage.now += Duration::from_millis(100);
+    let now = stage.now;
+    assert_eq!(stage.app.keys(&keys, now), []);
+    assert_eq!(stage.app.paste_text("x", place, now), []);
+    assert_eq!(stage.app.composer.text(), "see xy");
+}
+
+#[test]
+fn a_prompt_that_waits_does_not_go_into_another_session() {
+    let facts = |session: &str| Facts { session: session.to_owned(), ..Facts::default() };
+    for resumed in [false, true] {
+        let mut stage = stage();
+        stage.write("see ");
+        let place = paste(&mut stage);
+        assert_eq!(stage.enter(), []);
+        // The first session becomes ready, and its facts change.
+        stage.app.set_facts(facts("1"));
+        stage.app.set_facts(Facts { detaches: true, ..facts("1") });
+        assert!(stage.shown().contains(WAITS), "{}", stage.shown());
+        match resumed {
+            false => stage.app.clear(),
+            true => stage.app.set_facts(facts("2")),
+        }
+        assert!(stage.shown().contains(PASTES), "{}", stage.shown());
+        let now = stage.now;
+        assert_eq!(stage.app.paste_text("it", place, now), []);
+        assert!(stage.shown().contains(PASTED), "{}", stage.shown());
+        assert_eq!(stage.enter(), submit("see it"));
+    }
+}
+
+#[test]
+fn who_looks_for_another_prompt_does_not_send_the_one_that_waits() {
+    for key in ['r', 'g'] {
+        let mut stage = stage();
+        stage.write("old");
+        stage.enter();
+        stage.write("see ");
+        let place = paste(&mut stage);
+        assert_eq!(stage.enter(), []);
+        let expected = if key == 'g' { vec![Action::OpenEditor] } else { Vec::new() };
+        assert_eq!(stage.press(KeyCode::Char(key), KeyModifiers::CONTROL), expected);
+        if key == 'g' {
+            // Left without a change.
+            stage.app.set_text("see ");
+        }
+        let now = stage.now;
+        assert_eq!(stage.app.paste_text("it", place, now), [], "{key}");
+        assert_eq!(stage.app.composer.text(), "see it", "{key}");
+    }
+    // History.
+    let mut stage = stage();
+    stage.write("old");
+    stage.enter();
+    stage.write("see ");
+    let place = paste(&mut stage);
+    assert_eq!(stage.enter(), []);
+    stage.press(KeyCode::Up, KeyModifiers::NONE);
+    stage.press(KeyCode::Up, KeyModifiers::NONE);
+    stage.press(KeyCode::Down, KeyModifiers::NONE);
+    let now = stage.now;
+    assert_eq!(stage.app.paste_text("it", place, now), []);
+    assert!(stage.app.composer.text().contains("it"), "{}", stage.app.composer.text());
+}
+
+#[test]
+fn a_cancelled_or_failed_turn_takes_the_waiting_prompt_along() {
+    for fails in [false, true] {
+        let mut stage = stage();
+        let now = stage.now;
+        stage.app.begin_turn("first", false, now);
+        stage.write("see ");
+        let place = paste(&mut stage);
+        assert_eq!(stage.press(KeyCode::Tab, KeyModifiers::NONE), []);
+        if fails {
+            let error = ModelError::new(ModelErrorKind::BadRequest, None, "no");
+            stage.event(Event::TurnEnded(TurnEnd::Failed(error)));
+        } else {
+            stage.event(wanted("ls"));
+            stage.now += STILL;
+            let actions = stage.press(KeyCode::Esc, KeyModifiers::NONE);
+            assert!(matches!(actions.as_slice(), [Action::Decide { .. }]), "{actions:?}");
+        }
+        let now = stage.now;
+        assert_eq!(stage.app.paste_text("it", place, now), []);
+        assert_eq!(stage.app.composer.text(), "see it");
+        assert!(stage.app.take_queue().is_none());
+    }
+}
+
+#[test]
+fn other_modes_and_the_key_that_exits_leave_a_waiting_prompt_alone() {
+    let mut stage = stage();
+    stage.write("see ");
+    let place = paste(&mut stage);
+    assert_eq!(stage.enter(), []);
+    let mode = Action::SetMode(ApprovalMode::AutoEdit);
+    assert_eq!(stage.press(KeyCode::BackTab, KeyModifiers::SHIFT), [mode]);
+    assert_eq!(stage.press(KeyCode::Char('d'), KeyModifiers::CONTROL), []);
+    assert!(stage.shown().contains(WAITS), "{}", stage.shown());
+    let now = stage.now;
+    assert_eq!(stage.app.paste_text("it", place, now), submit("see it"));
 }
 
 #[test]
@@ -79,7 +268,7 @@ fn without_content_a_waiting_prompt_is_not_sent() {
     stage.enter();
     let now = stage.now;
     assert_eq!(stage.app.paste_text(" \n", place, now), []);
-    assert!(stage.shown().contains("contains only whitespace"), "{}", stage.shown());
+    assert!(stage.shown().contains("The clipboard contains only whitespace."), "{}", stage.shown());
 }
 
 #[test]
