@@ -7,13 +7,32 @@ use std::path::Path;
 
 use crate::JsonObject;
 use crate::path_display::PathDisplay;
-use crate::terminal_text::one_line;
+use crate::redact::redacted;
+use crate::terminal_text::{one_line, plain};
 
 /// Characters of a summary.
 const LONGEST: usize = 200;
 
 /// The argument that says most about a call, in one line of at most 200 characters.
 pub fn call_summary(args: &JsonObject, paths: &PathDisplay) -> String {
+    cut(one_line(&telling_argument(args, paths)))
+}
+
+/// The same without secrets. They are removed before the text is cut: the rest of a secret may not be recognised.
+pub fn redacted_call_summary(args: &JsonObject, paths: &PathDisplay) -> String {
+    let line = one_line(&redacted(&plain(&telling_argument(args, paths))));
+    // Characters that a line leaves out may have divided a secret.
+    cut(redacted(&line).into_owned())
+}
+
+fn cut(text: String) -> String {
+    match text.chars().count() > LONGEST {
+        true => text.chars().take(LONGEST - 1).chain(['…']).collect(),
+        false => text,
+    }
+}
+
+fn telling_argument(args: &JsonObject, paths: &PathDisplay) -> String {
     const TELLING: &[&str] = &[
         "command",
         "file_path",
@@ -30,7 +49,7 @@ pub fn call_summary(args: &JsonObject, paths: &PathDisplay) -> String {
     ];
     let word = |key: &str| args.get(key).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
     let found = TELLING.iter().find_map(|key| word(key).map(|text| (*key, text)));
-    let text = match found {
+    match found {
         Some(("file_path" | "path" | "absolute_path" | "dir_path", path)) => paths.shown(Path::new(path)),
         Some(("command", command)) => match word("dir_path") {
             Some(folder) => format!("{command} (in {})", paths.folder(Path::new(folder))),
@@ -38,11 +57,6 @@ pub fn call_summary(args: &JsonObject, paths: &PathDisplay) -> String {
         },
         Some((_, text)) => text.to_owned(),
         None => String::new(),
-    };
-    let text = one_line(&text);
-    match text.chars().count() > LONGEST {
-        true => text.chars().take(LONGEST - 1).chain(['…']).collect(),
-        false => text,
     }
 }
 
@@ -68,5 +82,20 @@ mod tests {
     fn a_long_summary_is_cut() {
         let cut = summary(json!({"query": "x".repeat(500)}));
         assert_eq!((cut.chars().count(), cut.ends_with('…')), (LONGEST, true));
+    }
+
+    #[test]
+    fn secrets_are_removed_before_a_summary_is_cut() {
+        let key = format!("AIza{}", "B7".repeat(18).get(..35).expect("a key has 35 more characters"));
+        let divided = format!("{}\u{200b}{}", &key[..20], &key[20..]);
+        for key in [&key, &divided] {
+            // From some number on, the cut goes through the key.
+            for before in 0..LONGEST {
+                let args = json!({"command": format!("{} {key}", "x".repeat(before))});
+                let shown = redacted_call_summary(args.as_object().unwrap(), &PathDisplay::default());
+                assert!(!shown.contains("AIza"), "{shown}");
+                assert!(shown.chars().count() <= LONGEST);
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Every format and dialect over the same runs.
 
+mod denials;
 mod replay;
 
 use super::*;
