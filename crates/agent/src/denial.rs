@@ -29,12 +29,16 @@ pub(crate) fn explanation(
     if approvals.interactive {
         return None;
     }
-    let reason = match verdict.reason.trim_end_matches('.') {
-        "" => None,
-        reason => Some(format!("Reason: {reason}.")),
-    };
-    let texts = reason.into_iter().chain(advice(approvals, verdict, request, by));
+    let texts = sentence(&verdict.reason).into_iter().chain(advice(approvals, verdict, request, by));
     Some(texts.collect::<Vec<_>>().join(" "))
+}
+
+fn sentence(reason: &str) -> Option<String> {
+    match reason.trim_end_matches('.') {
+        "" => None,
+        reason if reason.ends_with(['?', '!']) => Some(format!("Reason: {reason}")),
+        reason => Some(format!("Reason: {reason}.")),
+    }
 }
 
 fn advice(approvals: &Approvals, verdict: &Verdict, request: &Request<'_>, by: DeniedBy) -> Option<String> {
@@ -61,4 +65,21 @@ fn advice(approvals: &Approvals, verdict: &Verdict, request: &Request<'_>, by: D
         return Some(format!("To allow it, use --approval-mode {mode} or a policy rule{where_to}."));
     }
     Some(advice.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_ends_like_a_sentence() {
+        for (reason, expected) in [
+            ("", None),
+            ("No stars", Some("Reason: No stars.")),
+            ("No stars.", Some("Reason: No stars.")),
+            ("A hook asks: Really?", Some("Reason: A hook asks: Really?")),
+        ] {
+            assert_eq!(sentence(reason).as_deref(), expected);
+        }
+    }
 }

@@ -78,6 +78,10 @@ impl Asked {
     }
 
     fn reaching(mode: ApprovalMode, lines: Vec<Line>, grants: GrantReach) -> Self {
+        Self::with(Options { lines, approval: mode, interactive: true, grants, ..Options::default() })
+    }
+
+    fn with(options: Options) -> Self {
         let runs = Arc::new(AtomicUsize::new(0));
         let tool = |name: &str, kind, server| -> Arc<dyn Tool> {
             let spec = Arc::new(ToolSpec {
@@ -98,9 +102,7 @@ impl Asked {
             tool("mcp_git_pull", ToolKind::Other, Some("git")),
             tool("mcp_shifty_tool", ToolKind::Other, Some("shifty")),
         ];
-        let options =
-            Options { lines, tools, approval: mode, interactive: true, grants, ..Options::default() };
-        Self { scene: Scene::with(options), runs }
+        Self { scene: Scene::with(Options { tools, ..options }), runs }
     }
 
     async fn question(&mut self) -> Arc<ApprovalRequest> {
@@ -272,6 +274,40 @@ async fn saved_answers_are_a_rule_file_that_holds_in_the_next_session() {
     let saved = std::fs::read_to_string(&file).unwrap();
     assert!(saved.contains("commandPrefix = [\"make install\"]"), "{saved}");
     assert!(saved.contains("modes = [\"default\", \"autoEdit\", \"yolo\"]"), "{saved}");
+}
+
+#[tokio::test]
+async fn without_a_user_a_tool_that_has_changed_is_denied_with_its_own_advice() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("policies/auto-saved.toml");
+    let reach = || GrantReach { session: true, file: Some(file.clone()) };
+    let call = || vec![calls(&[("mcp_shifty_tool", json!({}))]), says("done")];
+    let mut asked = Asked::reaching(ApprovalMode::Default, call(), reach());
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    asked.answer(&request, ApprovalAnswer::Saved).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+    let pins = file.with_file_name("auto-saved-tools.json");
+    let pinned = std::fs::read_to_string(&pins).unwrap();
+    std::fs::write(&pins, pinned.replace("first", "another")).unwrap();
+
+    let options = Options {
+        lines: call(),
+        approval: ApprovalMode::Default,
+        policy: Some(file.clone()),
+        grants: reach(),
+        ..Options::default()
+    };
+    let mut asked = Asked::with(options);
+    assert!(matches!(asked.scene.prompt("go").await, TurnEnd::Finished(_)));
+    assert_eq!(asked.runs(), 0);
+    let denial = asked.scene.events.iter().find_map(|event| match event {
+        Event::CallFinished(report) => report.outcome.failure()?.denial.clone(),
+        _ => None,
+    });
+    let expected = "Reason: The tool mcp_shifty_tool of MCP server shifty has changed since you allowed it. \
+                    To allow it, approve the tool in an interactive session.";
+    assert_eq!(denial.as_deref(), Some(expected));
 }
 
 #[tokio::test]
