@@ -87,7 +87,8 @@ mod tests {
     #[test]
     fn secrets_are_removed_before_a_summary_is_cut() {
         let key = format!("AIza{}", "B7".repeat(18).get(..35).expect("a key has 35 more characters"));
-        let divided = format!("{}\u{200b}{}", &key[..20], &key[20..]);
+        let (start, end) = key.split_at(20);
+        let divided = format!("{start}\u{200b}{end}");
         for key in [&key, &divided] {
             // From some number on, the cut goes through the key.
             for before in 0..LONGEST {
