@@ -162,3 +162,14 @@ fn a_run_asks_the_checker_and_goes_on_after_its_refusal() {
         of_type(&events, "tool_result").into_iter().map(|result| &result["error"]["type"]).collect();
     assert!(kinds.contains(&&json!("policy_violation")), "{kinds:?}");
 }
+
+#[test]
+fn a_headless_run_says_why_a_checker_denied_and_gives_no_advice_that_would_not_help() {
+    let script = "#!/bin/sh\necho '{\"decision\": \"deny\", \"reason\": \"no stars\"}'\n";
+    let replies = [reply().call("glob", json!({"pattern": "*.rs"})), reply().text("ok")];
+    let scene = scene(TestHome::new().home_file(FILE, RULES), script, replies);
+    let run = scene.run(&["-p", "x", "--yolo"]);
+    let line = run.stderr.lines().find(|line| line.contains("Call: `*.rs`.")).unwrap_or(&run.stderr);
+    assert!(line.contains("no stars") && line.contains("Reason: "), "{line}");
+    assert!(!line.contains("To allow it"), "{line}");
+}

@@ -85,6 +85,8 @@ fn ask_wins_over_yolo_and_without_anybody_to_ask_the_call_fails() {
             .file("ask.json", json!({"decision": "ask", "systemMessage": "Really?"}));
     let run = world.fine(&["--yolo"]);
     assert!(run.stderr.contains("requires user confirmation"), "{}", run.stderr);
+    let told = "Call: `a.txt`. Reason: A hook requires your approval: Really? To allow it, change the hook.";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
     assert_eq!(world.read("a.txt"), "");
 }
 
