@@ -96,6 +96,8 @@ fn tracked_secrets_need_approval_without_rules_and_unless_a_rule_names_the_comma
         "git diff HEAD -- . ':!CONF'",
         "git show 'HEAD@{10:00:00}'",
         "git cat-file -p src/lib.rs",
+        "git -C .git log -p -- src",
+        "cd .git && git log -p -- src",
     ] {
         assert_eq!(decision(&shipped, &project, command), "ask", "{command}");
     }
@@ -215,4 +217,15 @@ fn pipes_in_place_of_gits_files_do_not_block_a_decision() {
         let engine = shipped_in(options_in(&project));
         assert_eq!(decision(&engine, &project, "git diff dev"), expected, "{name}");
     }
+}
+
+#[test]
+fn a_repository_behind_a_link_is_judged_by_its_index() {
+    let root = tempfile::tempdir().unwrap();
+    let project = repository(root.path(), "x", &["conf/.env"], "");
+    std::fs::rename(project.join(".git"), project.join("real")).unwrap();
+    std::os::unix::fs::symlink("real", project.join(".git")).unwrap();
+    let engine = shipped_in(options_in(&project));
+    assert_eq!(decision(&engine, &project, "git diff HEAD"), "ask");
+    assert_eq!(decision(&engine, &project, "git diff HEAD -- src"), "allow");
 }
