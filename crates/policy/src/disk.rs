@@ -9,6 +9,8 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+
 use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 
 /// Limit of file names examined for one decision.
@@ -25,10 +27,10 @@ pub trait Disk: Send + Sync {
     /// The kind of entry at a path, without following a link at its end.
     fn kind(&self, path: &Path) -> Option<EntryKind>;
 
-    /// The first bytes of a small file, as text.
+    /// The first bytes of a small regular file, as text.
     fn text(&self, file: &Path) -> Option<String>;
 
-    /// The bytes of a file; `None` if it cannot be read or has more than the limit.
+    /// The bytes of a regular file; `None` if it cannot be read or has more than the limit.
     fn bytes(&self, file: &Path, limit: u64) -> Option<Vec<u8>>;
 
     /// Whether the mode of a file or folder lets anyone write to it. It does not check whether the current user may.
@@ -70,19 +72,26 @@ impl Disk for LocalDisk {
 
     fn text(&self, file: &Path) -> Option<String> {
         let mut bytes = Vec::new();
-        fs::File::open(file).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+        open(file)?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn bytes(&self, file: &Path, limit: u64) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
-        fs::File::open(file).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
+        open(file)?.take(limit + 1).read_to_end(&mut bytes).ok()?;
         (bytes.len() as u64 <= limit).then_some(bytes)
     }
 
     fn is_writable(&self, path: &Path) -> bool {
         fs::metadata(path).is_ok_and(|facts| !facts.permissions().readonly())
     }
+}
+
+/// Opens a regular file. To open a pipe would wait for a writer that may never come.
+fn open(file: &Path) -> Option<fs::File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(file, flags, Mode::empty()).ok()?);
+    file.metadata().ok()?.is_file().then_some(file)
 }
 
 fn kind_of(kind: fs::FileType) -> EntryKind {

@@ -8,6 +8,7 @@ mod call;
 mod checks;
 mod copies;
 mod covered;
+mod git_repository;
 mod git_shows;
 mod index;
 mod prefix;

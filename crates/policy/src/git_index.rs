@@ -2,30 +2,54 @@
 //!
 //! Versions 2 to 4 are read. A split or sparse index contains only some of the names and is treated as unknown.
 
+use std::ops::ControlFlow;
+
+use crate::disk::EntryKind;
+
 /// Size of an entry's fixed fields before its hash, in bytes.
 const FIXED_FIELDS_BYTES: usize = 40;
 const EXTENDED: u16 = 0x4000;
 const FOLDER: u32 = 0o040_000;
+const SUBMODULE: u32 = 0o160_000;
+/// Longest path, in bytes.
+const MAX_PATH: usize = 4096;
+/// Limit of the length of all paths, in bytes: version 4 stores only what differs from the path before.
+const MAX_TOTAL: usize = 128 * 1024 * 1024;
 
-/// Calls `visit` with every tracked path; `None` if the index is not understood.
-pub(crate) fn each_path(index: &[u8], mut visit: impl FnMut(&[u8])) -> Option<()> {
-    // A first pass tells which hash the repository uses.
-    let hash = [20, 32].into_iter().find(|hash| walk(index, *hash, |_| {}).is_some())?;
-    walk(index, hash, &mut visit)
+/// Calls `visit` with every tracked path until it breaks off; `None` if the index is not understood. A submodule is an
+/// entry of another kind.
+pub(crate) fn each_path(
+    index: &[u8],
+    mut visit: impl FnMut(&[u8], EntryKind) -> ControlFlow<()>,
+) -> Option<()> {
+    // A first pass tells which hash the repository uses. What is too long for one must not be read as the other.
+    let mut is_too_long = false;
+    let hash = [20, 32].into_iter().find(|hash| {
+        let read = |_: &[u8], _| ControlFlow::Continue(());
+        !is_too_long && walk(index, *hash, &mut is_too_long, read).is_some()
+    })?;
+    walk(index, hash, &mut is_too_long, &mut visit)
 }
 
-fn walk(index: &[u8], hash: usize, mut visit: impl FnMut(&[u8])) -> Option<()> {
+fn walk(
+    index: &[u8],
+    hash: usize,
+    is_too_long: &mut bool,
+    mut visit: impl FnMut(&[u8], EntryKind) -> ControlFlow<()>,
+) -> Option<()> {
     let version = number(index, 4)?;
     if index.get(..4)? != b"DIRC" || !(2..=4).contains(&version) {
         return None;
     }
     let count = number(index, 8)?;
-    let (mut at, mut path) = (12, Vec::new());
+    let (mut at, mut path, mut total) = (12, Vec::new(), 0);
     for _ in 0..count {
         let start = at;
-        if number(index, start + 24)? & 0o170_000 == FOLDER {
-            return None;
-        }
+        let kind = match number(index, start + 24)? & 0o170_000 {
+            FOLDER => return None,
+            SUBMODULE => EntryKind::Other,
+            _ => EntryKind::File,
+        };
         at += FIXED_FIELDS_BYTES + hash;
         let flags = u16::from_be_bytes(index.get(at..at + 2)?.try_into().ok()?);
         at += if flags & EXTENDED == 0 { 2 } else { 4 };
@@ -38,14 +62,25 @@ fn walk(index: &[u8], hash: usize, mut visit: impl FnMut(&[u8])) -> Option<()> {
         };
         path.truncate(kept);
         let rest = index.get(at..)?;
-        let name = rest.get(..rest.iter().position(|byte| *byte == 0)?)?;
+        let Some(length) = rest.iter().take(MAX_PATH + 1).position(|byte| *byte == 0) else {
+            *is_too_long = rest.len() > MAX_PATH;
+            return None;
+        };
+        let name = rest.get(..length)?;
+        total += kept + length;
+        if kept + length > MAX_PATH || total > MAX_TOTAL {
+            *is_too_long = true;
+            return None;
+        }
         path.extend_from_slice(name);
         at += name.len() + 1;
         if version != 4 {
             // Padded to a multiple of eight bytes, with at least one zero.
             at = start + (at - start).next_multiple_of(8);
         }
-        visit(&path);
+        if visit(&path, kind).is_break() {
+            return Some(());
+        }
     }
     let end = index.len().checked_sub(hash)?;
     while at < end {
@@ -79,7 +114,10 @@ mod tests {
 
     fn names(index: &[u8]) -> Option<Vec<String>> {
         let mut all = Vec::new();
-        each_path(index, |path| all.push(String::from_utf8_lossy(path).into_owned()))?;
+        each_path(index, |path, _| {
+            all.push(String::from_utf8_lossy(path).into_owned());
+            ControlFlow::Continue(())
+        })?;
         Some(all)
     }
 
@@ -137,5 +175,20 @@ mod tests {
         }
         assert_eq!(names(&index(2, 20, &["a"], b"link")), None);
         assert_eq!(names(&index(5, 20, &["a"], b"TREE")), None);
+    }
+
+    #[test]
+    fn long_paths_and_a_visitor_that_breaks_off_end_the_search() {
+        let long = "a/".repeat(2049);
+        for version in [2, 4] {
+            assert_eq!(names(&index(version, 20, &["a", &long], b"TREE")), None, "{version}");
+        }
+        let mut seen = 0;
+        let whole = index(4, 20, &["a", "b", "c"], b"TREE");
+        let visit = |_: &[u8], _| {
+            seen += 1;
+            if seen == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        assert_eq!((each_path(&whole, visit), seen), (Some(()), 2));
     }
 }

@@ -36,10 +36,10 @@ pub(crate) use git::{changes_tree, git_directory, subcommand_place as git_subcom
 pub use names::program_names;
 pub(crate) use reach::{
     Brought, acts_on_entries, applies_patch, brought_by, build_files, changes_permissions, copies_trees,
-    expands_patterns, git_adds, git_changes_operands, git_forces, git_names_only, git_option_files,
-    git_prints, git_reads_untracked, git_shows_addresses, holds_packages, links_from_here, links_hard,
-    links_soft, names_backups, names_hosts, names_target, operands_are_sources, packs, puts_into, uncovered,
-    unpacks,
+    ends_as_folder, expands_patterns, git_adds, git_changes_operands, git_compares, git_forces,
+    git_names_only, git_option_files, git_prints, git_reads_untracked, git_shows_addresses, holds_packages,
+    links_from_here, links_hard, links_soft, names_backups, names_hosts, names_target, operands_are_sources,
+    packs, puts_into, uncovered, unpacks,
 };
 pub use reach::{Touch, touches};
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};

@@ -52,8 +52,11 @@ impl Engine {
         }
         let mut names = shell::git_option_files(part);
         if !shell::git_names_only(part) {
-            let is_excluded =
-                |path: &&str| [":!", ":^", ":(exclude)"].iter().any(|mark| path.starts_with(mark));
+            // With a slash at its end, it excludes no file.
+            let is_excluded = |path: &&str| {
+                let marks = [":!", ":^", ":(exclude)"];
+                marks.iter().any(|mark| path.starts_with(mark)) && !shell::ends_as_folder(path)
+            };
             names.extend(touches.iter().map(|touch| touch.path).filter(|path| !is_excluded(path)));
         }
         // A file of a commit follows a colon, a path behind magic words a bracket.

@@ -3,26 +3,23 @@
 //!
 //! Reads the index and the ignore files itself; does not look at earlier commits.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::Engine;
+use super::git_repository::Repository;
 use super::reading::untold;
 use super::repository::runs_git;
 use super::working_dirs::WorkingDirs;
 use crate::checker::place;
-use crate::disk::{BoundedDisk, Disk, EntryKind, MAX_BYTES, finds_any};
+use crate::disk::{BoundedDisk, Disk, EntryKind, MAX_BYTES, MAX_NAMES, finds_any};
 use crate::git_index::each_path;
 use crate::secrets::{is_private_folder, is_secret_name};
 use crate::shell::{self, CommandAnalysis, Part, git_directory};
 
 /// Size limit for an index, in bytes.
 const MAX_INDEX: u64 = 64 * 1024 * 1024;
-
-/// A repository, by its top folder and the folder with its index.
-struct Repository {
-    top: PathBuf,
-    git: PathBuf,
-}
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl Engine {
     /// Why a git command may show a secret that its words do not name.
@@ -39,7 +36,7 @@ impl Engine {
         let disk = self.options.disk.as_deref()?;
         let look = BoundedDisk::new(disk);
         let real = |folder: &Path| place(folder, "", self.options.resolve.as_ref());
-        let mut printed = shell::git_prints(part);
+        let printed = shell::git_prints(part);
         let addresses = shell::git_shows_addresses(part);
         if printed.is_none() && !addresses {
             return None;
@@ -50,24 +47,36 @@ impl Engine {
             if addresses && let Err(Some(why)) = self.weigh_remotes(&folder, &look) {
                 return Some(why);
             }
-            let (Some(printed), Some(repository)) = (&mut printed, repository(disk, &folder)) else {
-                continue;
-            };
-            printed.settle(|name| disk.kind(&folder.join(name)).is_some());
-            let printed = &*printed;
-            let shown = |path: &str| printed.include(path, &prefix(&folder, &repository.top));
-            if let Some(why) = tracked_secret(disk, &repository, &shown) {
-                return Some(why);
+            let Some(printed) = &printed else { continue };
+            let candidates = Repository::candidates(disk, &folder);
+            if !candidates.iter().any(|one| one.is_certain) && compares_folders(part, disk, &folder) {
+                return Some("outside a repository, git compares folders file by file".to_owned());
             }
-            let adds = understood.parts.iter().filter(|other| runs_git(other));
-            for added in adds.filter_map(shell::git_adds) {
-                let added =
-                    |path: &str| shown(path) && added.include(path, &prefix(&folder, &repository.top));
-                let ignores = !brought
-                    && !understood.parts.iter().any(may_change_ignores)
-                    && redirects_none(understood);
-                if let Some(why) = self.added_secret(&repository, ignores, &added) {
+            for repository in &candidates {
+                let mut printed = printed.clone();
+                let is_inside = repository.is_inside(&folder);
+                let exists = |name: &str| !is_inside && disk.kind(&folder.join(name)).is_some();
+                if !printed.settle(exists, |name| repository.is_commit(disk, name)) {
+                    continue;
+                }
+                // In git's own folder, paths start at the top.
+                if is_inside {
+                    printed.widen();
+                }
+                let shown = |path: &str| printed.include(path, &prefix(&folder, &repository.top));
+                if let Some(why) = tracked_secret(disk, repository, printed.submodules, &shown) {
                     return Some(why);
+                }
+                let adds = understood.parts.iter().filter(|other| runs_git(other));
+                for added in adds.filter_map(shell::git_adds) {
+                    let added =
+                        |path: &str| shown(path) && added.include(path, &prefix(&folder, &repository.top));
+                    let ignores = !brought
+                        && !understood.parts.iter().any(may_change_ignores)
+                        && redirects_none(understood);
+                    if let Some(why) = self.added_secret(repository, ignores, &added) {
+                        return Some(why);
+                    }
                 }
             }
         }
@@ -106,45 +115,55 @@ impl Engine {
     }
 }
 
-/// The repository around a folder. Git skips a `.git` folder that is not a repository.
-fn repository(disk: &dyn Disk, folder: &Path) -> Option<Repository> {
-    folder.ancestors().find_map(|top| {
-        let git = top.join(".git");
-        let git = match disk.kind(&git)? {
-            EntryKind::Folder if disk.kind(&git.join("HEAD")).is_some() => git,
-            EntryKind::Folder => return None,
-            _ => {
-                let link = disk.text(&git)?;
-                top.join(link.trim().strip_prefix("gitdir:")?.trim())
-            }
-        };
-        Some(Repository { top: top.to_owned(), git })
-    })
-}
-
 /// The path of a folder below the top, with a slash at its end.
 fn prefix(folder: &Path, top: &Path) -> String {
     let below = folder.strip_prefix(top).unwrap_or(Path::new("")).to_string_lossy();
     if below.is_empty() { String::new() } else { format!("{below}/") }
 }
 
-fn tracked_secret(disk: &dyn Disk, repository: &Repository, shown: &dyn Fn(&str) -> bool) -> Option<String> {
+fn tracked_secret(
+    disk: &dyn Disk,
+    repository: &Repository,
+    submodules: bool,
+    shown: &dyn Fn(&str) -> bool,
+) -> Option<String> {
     let index = repository.git.join("index");
     disk.kind(&index)?;
-    let mut secret = None;
+    let (mut secret, mut submodule, mut excluded) = (None, false, 0);
     let read = disk.bytes(&index, MAX_INDEX).and_then(|bytes| {
-        each_path(&bytes, |path| {
+        each_path(&bytes, |path, kind| {
+            submodule |= kind == EntryKind::Other;
             let path = String::from_utf8_lossy(path);
-            if secret.is_none() && is_secret(&path) && shown(&path) {
-                secret = Some(path.into_owned());
+            if !is_secret(&path) {
+                return ControlFlow::Continue(());
             }
+            excluded += 1;
+            if shown(&path) || excluded > MAX_NAMES {
+                secret = Some(path.into_owned());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
         })
     });
+    if secret.is_none() && submodule && (submodules || repository.enters_submodules(disk)) {
+        return Some("it shows files of submodules".to_owned());
+    }
     match (secret, read) {
         (Some(path), _) => Some(format!("git tracks `{path}`, which may contain secrets")),
         (None, None) => Some("the files that git tracks cannot be determined".to_owned()),
         (None, Some(())) => None,
     }
+}
+
+/// Whether `git diff` has two paths as operands, one of them a folder, or a pattern that may match such paths.
+fn compares_folders(part: &Part, disk: &dyn Disk, folder: &Path) -> bool {
+    if !shell::git_compares(part) {
+        return false;
+    }
+    let words = part.words.iter().skip(shell::git_subcommand(&part.words) + 1).flatten();
+    let kinds: Vec<EntryKind> = words.filter_map(|word| disk.kind(&folder.join(word))).collect();
+    let is_folder = |kind: &EntryKind| matches!(kind, EntryKind::Folder | EntryKind::Link);
+    !part.patterns.is_empty() || kinds.len() > 1 && kinds.iter().any(is_folder)
 }
 
 fn is_secret(path: &str) -> bool {
@@ -193,7 +212,12 @@ impl Untracked<'_> {
         if text.len() as u64 >= MAX_BYTES {
             self.ignores = false;
         }
-        let lines = text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
+        // Git removes only spaces. A tab at the end is part of the name.
+        let lines = text
+            .split('\n')
+            .map(|line| line.strip_suffix('\r').unwrap_or(line).trim_end_matches(' '))
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
         self.rules.extend(lines.map(|line| (folder.to_owned(), line.to_owned())));
     }
 

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::git_repository::is_git_folder;
 use super::working_dirs::WorkingDirs;
 use super::{Engine, program_base};
 use crate::checker::place;
@@ -89,7 +90,7 @@ fn embedded(disk: &dyn Disk, folder: &Path, root: &Path) -> Option<PathBuf> {
         let has = |name: &str| disk.kind(&folder.join(name)).is_some();
         // Git passes over a `.git` folder that is none of its own.
         let is_git = match disk.kind(&folder.join(".git")) {
-            Some(EntryKind::Folder) => has(".git/HEAD"),
+            Some(EntryKind::Folder) => is_git_folder(disk, &folder.join(".git")),
             kind => kind.is_some(),
         };
         if is_git || folder.ends_with(".git") {

@@ -13,7 +13,8 @@ pub(crate) use self::git_files::{
     option_files as git_option_files, reads_untracked as git_reads_untracked,
 };
 pub(crate) use self::git_shows::{
-    adds as git_adds, prints as git_prints, shows_addresses as git_shows_addresses,
+    adds as git_adds, compares as git_compares, ends_as_folder, prints as git_prints,
+    shows_addresses as git_shows_addresses,
 };
 use self::given::Given;
 use super::{Part, git, lists, names, programs};

@@ -48,7 +48,11 @@ fn git_asks_wherever_it_would_find_a_repository_of_ordinary_files() {
     assert!(is_asked(&engine, &place.project, "cd bare && git status"));
     make_repository(&place.project);
     assert!(is_asked(&engine, &place.project, "git status"));
+    // Nor does a folder with only some of a repository's files.
     write(&place.project.join(".git/HEAD"), "ref: refs/heads/main\n");
+    assert!(is_asked(&engine, &place.project, "git status"));
+    write(&place.project.join(".git/objects/info/x"), "");
+    write(&place.project.join(".git/refs/heads/main"), "");
     assert!(!is_asked(&engine, &place.project, "git status"));
 }
 

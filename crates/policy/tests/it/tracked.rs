@@ -11,6 +11,9 @@ use crate::reads::{REMOTE, SECRET};
 
 const RULE: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = [\"git\", \"sed\", \"mv\"]\ndecision = \"allow\"\npriority = 100\n";
 
+const SUBMODULE: &str = "sub";
+const COMMIT: &str = "0123456789012345678901234567890123456789\n";
+
 /// An index of version 2 with these paths.
 fn index(paths: &[&str]) -> Vec<u8> {
     let mut bytes = b"DIRC\0\0\0\x02".to_vec();
@@ -18,7 +21,8 @@ fn index(paths: &[&str]) -> Vec<u8> {
     for path in paths {
         let start = bytes.len();
         bytes.extend([0; 24]);
-        bytes.extend(0o100_644_u32.to_be_bytes());
+        let mode: u32 = if *path == SUBMODULE { 0o160_000 } else { 0o100_644 };
+        bytes.extend(mode.to_be_bytes());
         bytes.extend([0; 34]);
         bytes.extend(path.bytes());
         bytes.push(0);
@@ -33,6 +37,13 @@ fn repository(root: &Path, name: &str, tracked: &[&str], ignored: &str) -> PathB
     let project = root.canonicalize().unwrap().join(name);
     write(&project.join(".git/HEAD"), "ref: refs/heads/main\n");
     write(&project.join(".git/config"), "[remote \"origin\"]\n\turl = https://h/x.git\n");
+    for branch in ["heads/main", "remotes/origin/main", "tags/blob"] {
+        write(&project.join(".git/refs").join(branch), COMMIT);
+    }
+    write(&project.join(".git/refs/heads/sym"), "ref: refs/tags/blob\n");
+    write(&project.join(".git/packed-refs"), "# pack-refs\n0123 refs/heads/dev\n0123 refs/tags/v1\n^4567\n");
+    write(&project.join(".git/objects/info/x"), "");
+    write(&project.join("fake/.git/HEAD"), "ref: refs/heads/main\n");
     write(&project.join("src/lib.rs"), "x\n");
     write(&project.join("conf/.env"), SECRET);
     write(&project.join(".gitignore"), ignored);
@@ -77,6 +88,19 @@ fn tracked_secrets_need_approval_without_rules_and_unless_a_rule_names_the_comma
     assert_eq!(decision(&shipped, &project, "git log -p"), "ask");
     assert_eq!(decision(&shipped, &project, "git diff --stat && git log"), "allow");
     assert_eq!(decision(&shipped, &project, "git diff -- src"), "allow");
+    for command in [
+        "git show -s 35752db8",
+        "git show --stat 35752db8",
+        "git show 35752db8 -- src",
+        "git diff 35752db8 src/lib.rs",
+        "git diff HEAD -- . ':!CONF'",
+        "git show 'HEAD@{10:00:00}'",
+        "git cat-file -p src/lib.rs",
+        "git -C .git log -p -- src",
+        "cd .git && git log -p -- src",
+    ] {
+        assert_eq!(decision(&shipped, &project, command), "ask", "{command}");
+    }
     let rule = RULE.replace("\"git\"", "\"git diff\"");
     let named = with_rules_in(&rule, options_in(&project));
     assert_eq!(decision(&named, &project, "git diff"), "allow");
@@ -103,10 +127,105 @@ fn ignore_patterns_apply_only_if_they_are_certain_to_match() {
         (".env\n!conf/.e*", "ask"),
         (".env\n!conf/", "allow"),
         (".env\n!README.md", "allow"),
+        (".env  ", "allow"),
+        (".env\r\n", "allow"),
+        (".env\r", "allow"),
+        (".env \r\nx", "allow"),
+        ("\u{feff}.env", "allow"),
+        (".env\t", "ask"),
+        (".env\u{a0}", "ask"),
+        (".env\u{b}", "ask"),
+        (".env\r \nx", "ask"),
+        (".env\n!.env\r", "ask"),
+        ("\u{feff}.env\n!.env ", "ask"),
+        ("x\n\u{feff}.env", "ask"),
     ] {
         let root = tempfile::tempdir().unwrap();
         let project = repository(root.path(), "x", &["src/lib.rs"], ignored);
         let engine = with_rules_in(RULE, options_in(&project));
         assert_eq!(decision(&engine, &project, "git add . && git diff --cached"), expected, "{ignored:?}");
     }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test file")]
+fn files_of_submodules_need_approval() {
+    let root = tempfile::tempdir().unwrap();
+    let project = repository(root.path(), "nested", &["src/lib.rs", SUBMODULE], "");
+    let engine = shipped_in(options_in(&project));
+    let shows =
+        ["git grep --recurse-submodules x", "git diff --submodule=diff", "git log -p --submodule=diff"];
+    let tells = [
+        "git diff",
+        "git log -p",
+        "git diff --submodule=log",
+        "git diff --submodule",
+        "git grep x",
+        "git show",
+    ];
+    for (commands, expected) in [(&shows[..], "ask"), (&tells[..], "allow")] {
+        for command in commands {
+            assert_eq!(decision(&engine, &project, command), expected, "{command}");
+        }
+    }
+    for (setting, expected) in
+        [("[Diff]\n\tSubmodule = \"diff\"\n", "ask"), ("[diff]\n\tsubmodule = log\n", "allow")]
+    {
+        std::fs::write(project.join(".git/config"), setting).unwrap();
+        assert_eq!(decision(&engine, &project, "git diff"), expected, "{setting}");
+        assert_eq!(decision(&engine, &project, "git diff --stat"), "allow", "{setting}");
+    }
+    let plain = repository(root.path(), "plain", &["src/lib.rs"], "");
+    let engine = shipped_in(options_in(&plain));
+    assert_eq!(decision(&engine, &plain, "git grep --recurse-submodules x"), "allow");
+}
+
+#[test]
+fn folders_compared_outside_a_repository_need_approval() {
+    let root = tempfile::tempdir().unwrap();
+    let project = root.path().canonicalize().unwrap();
+    for file in ["a", "b", "src/a", "conf/.env"] {
+        write(&project.join(file), SECRET);
+    }
+    let engine = shipped_in(options_in(&project));
+    for (command, expected) in [
+        ("git diff src conf", "ask"),
+        ("git diff src/../conf src", "ask"),
+        ("git diff -- src conf", "ask"),
+        ("git diff s* c*", "ask"),
+        ("git diff --stat src conf", "allow"),
+        ("git diff a b", "allow"),
+    ] {
+        assert_eq!(decision(&engine, &project, command), expected, "{command}");
+    }
+}
+
+#[test]
+fn pipes_in_place_of_gits_files_do_not_block_a_decision() {
+    for (name, expected) in
+        [(".git", "allow"), (".git/index", "ask"), (".git/HEAD", "ask"), (".git/packed-refs", "ask")]
+    {
+        let root = tempfile::tempdir().unwrap();
+        let project = repository(root.path(), "x", &["conf/.env"], "");
+        let place = project.join(name);
+        if place.is_dir() {
+            std::fs::remove_dir_all(&place).unwrap();
+        } else {
+            std::fs::remove_file(&place).unwrap();
+        }
+        assert!(std::process::Command::new("mkfifo").arg(&place).status().unwrap().success());
+        let engine = shipped_in(options_in(&project));
+        assert_eq!(decision(&engine, &project, "git diff dev"), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_repository_behind_a_link_is_judged_by_its_index() {
+    let root = tempfile::tempdir().unwrap();
+    let project = repository(root.path(), "x", &["conf/.env"], "");
+    std::fs::rename(project.join(".git"), project.join("real")).unwrap();
+    std::os::unix::fs::symlink("real", project.join(".git")).unwrap();
+    let engine = shipped_in(options_in(&project));
+    assert_eq!(decision(&engine, &project, "git diff HEAD"), "ask");
+    assert_eq!(decision(&engine, &project, "git diff HEAD -- src"), "allow");
 }

@@ -1,47 +1,74 @@
 //! Which tracked files a git command shows, and which it adds, judging by its words.
 
 use super::super::arguments::Arguments;
+use super::super::programs::Kind;
 use super::super::{ANY_FOLDERS, ANY_NAME, Part, git, lists, programs};
 use super::git_files::subcommand;
 use super::given::is_one_of;
 use crate::disk::finds_any;
 
 /// The files that a git command is limited to.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pathspecs {
     /// If empty, all files.
     only: Vec<String>,
     without: Vec<String>,
-    /// Operands that are paths if there are such files.
+    /// Operands that are paths if there are such files, and otherwise revisions.
     maybe: Vec<String>,
+    revisions: Vec<String>,
+    /// Whether a revision may be a file, which is printed whatever the limits.
+    is_any_object: bool,
+    /// Whether only names are shown, provided that every revision is a commit.
+    is_quiet: bool,
+    /// Whether files of submodules are shown, too.
+    pub(crate) submodules: bool,
 }
 
 impl Pathspecs {
     /// Whether a tracked path is among them, given the folder that git runs in. Errs on the side of yes.
     pub(crate) fn include(&self, path: &str, prefix: &str) -> bool {
-        let path = path.to_lowercase();
-        let is_excluded = self.without.iter().filter_map(|one| from_top(one, prefix)).any(|one| {
-            let one = one.to_lowercase();
-            !one.is_empty() && is_below(&path, &one)
-        });
+        // Git compares bytes, and this one stands for others.
+        if path.contains(char::REPLACEMENT_CHARACTER) {
+            return true;
+        }
+        let is_excluded = |one: &String| {
+            // Such a pattern excludes a folder, but not a file of this name.
+            let is_folder = ends_as_folder(one);
+            from_top(one, prefix).is_some_and(|one| {
+                !one.is_empty() && is_below(path, &one) && !(is_folder && path.len() == one.len())
+            })
+        };
+        let lower = path.to_lowercase();
         let is_meant = |one: &String| {
             let Some(one) = from_top(one, prefix).map(|one| one.to_lowercase()) else { return true };
             one.is_empty()
-                || is_below(&path, &one)
+                || is_below(&lower, &one)
                 || one.contains(['*', '?', '[', '\\'])
                     && (one.contains('\\')
-                        || finds_any(&one, &path)
-                        || path
+                        || finds_any(&one, &lower)
+                        || lower
                             .match_indices('/')
-                            .any(|(at, _)| path.get(..at).is_some_and(|up| finds_any(&one, up))))
+                            .any(|(at, _)| lower.get(..at).is_some_and(|up| finds_any(&one, up))))
         };
-        !is_excluded && (self.only.is_empty() || self.only.iter().any(is_meant))
+        !self.without.iter().any(is_excluded) && (self.only.is_empty() || self.only.iter().any(is_meant))
     }
 
-    /// Treats operands as paths if they exist: git rejects an operand that is both a path and a commit.
-    pub(crate) fn settle(&mut self, exists: impl Fn(&str) -> bool) {
-        let found = std::mem::take(&mut self.maybe).into_iter().filter(|name| exists(name));
+    /// Treats operands as paths if they exist: git rejects an operand that is both a path and a revision. Returns `false`
+    /// if the command shows only names.
+    pub(crate) fn settle(&mut self, exists: impl Fn(&str) -> bool, is_commit: impl Fn(&str) -> bool) -> bool {
+        let (found, others): (Vec<String>, Vec<String>) =
+            std::mem::take(&mut self.maybe).into_iter().partition(|name| exists(name));
         self.only.extend(found);
+        if self.is_any_object && !self.revisions.iter().chain(&others).all(|one| is_commit(one)) {
+            *self = Self { submodules: self.submodules, ..Self::all() };
+        }
+        !self.is_quiet
+    }
+
+    /// Includes all files.
+    pub(crate) fn widen(&mut self) {
+        self.only.clear();
+        self.without.clear();
     }
 
     fn all() -> Self {
@@ -50,10 +77,13 @@ impl Pathspecs {
 
     /// Adds one pathspec. Returns `false` if it is not understood.
     fn add(&mut self, word: &str) -> bool {
-        if let Some(magic) = word.strip_prefix(':') {
-            let without = ["!", "^", "(exclude)"].iter().find_map(|mark| magic.strip_prefix(mark));
-            let plain =
-                without.filter(|path| !path.contains(['*', '?', '[', '\\', ':', '(']) && !path.is_empty());
+        if word.starts_with(':') {
+            let without = EXCLUDES.iter().find_map(|mark| word.strip_prefix(mark));
+            let plain = without.filter(|path| {
+                !path.contains(['*', '?', '[', '\\', ':', '('])
+                    && !path.is_empty()
+                    && !path.starts_with(['!', '^', '/'])
+            });
             self.without.extend(plain.map(str::to_owned));
             // Other magic may mean anything.
             return without.is_some();
@@ -83,6 +113,11 @@ fn from_top(path: &str, prefix: &str) -> Option<String> {
     Some(names.join("/"))
 }
 
+/// Whether a path can only be a folder, as git writes it.
+pub(crate) fn ends_as_folder(path: &str) -> bool {
+    path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..")
+}
+
 fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -93,7 +128,9 @@ pub(crate) fn prints(part: &Part) -> Option<Pathspecs> {
     let words = arguments(part);
     let texts: Vec<&str> = words.iter().map(|word| word.unwrap_or_default()).collect();
     let with = lists::list(&format!("git/prints-with/{subcommand}"));
-    let asked = texts.iter().any(|text| is_one_of(with, text));
+    // `%(raw)` is the content of what a tag points to.
+    let asked =
+        texts.iter().any(|text| is_one_of(with, text) || text.contains("%(raw") || text.contains("%(*raw"));
     if !lists::holds("git/prints", subcommand) {
         return asked.then(|| limits(part, subcommand, &words));
     }
@@ -104,10 +141,18 @@ pub(crate) fn prints(part: &Part) -> Option<Pathspecs> {
     let is_quiet = own.iter().any(|text| quiet.contains(&text.split('=').next().unwrap_or_default()));
     let understood = programs::program(&format!("git/{subcommand}"))
         .is_some_and(|row| words.iter().all(Option::is_some) && Arguments::read(row, own).is_some());
-    if is_quiet && understood && !asked {
+    let is_quiet = is_quiet && understood && !asked;
+    if is_quiet && !lists::holds("git/shows-any-object", subcommand) {
         return None;
     }
-    Some(limits(part, subcommand, &words))
+    let mut found = limits(part, subcommand, &words);
+    found.is_quiet = is_quiet && found.is_any_object;
+    Some(found)
+}
+
+/// Whether a git command compares folders file by file if there is no repository.
+pub(crate) fn compares(part: &Part) -> bool {
+    subcommand(part) == Some("diff")
 }
 
 /// The files that `git add` and the like may add; `None` for other commands.
@@ -189,46 +234,96 @@ fn arguments(part: &Part) -> Vec<Option<&str>> {
 /// What the operands limit a command to. Without `--`, an operand counts only if it cannot be anything but a path or a file
 /// of a commit.
 fn limits(part: &Part, subcommand: &str, words: &[Option<&str>]) -> Pathspecs {
-    let Some(row) = programs::program(&format!("git/{subcommand}")) else { return Pathspecs::all() };
+    let all = Pathspecs { submodules: enters_submodules(subcommand, words), ..Pathspecs::all() };
+    let Some(row) = programs::program(&format!("git/{subcommand}")) else { return all };
     let own: Vec<&str> =
         part.words.iter().take(git::subcommand_place(&part.words)).flatten().map(String::as_str).collect();
-    let Some(words) = words.iter().copied().collect::<Option<Vec<&str>>>() else { return Pathspecs::all() };
+    let Some(words) = words.iter().copied().collect::<Option<Vec<&str>>>() else { return all };
     if own.iter().any(|word| word.contains("pathspecs") || word.contains("-tree"))
         || words.contains(&"--pathspec-from-file")
     {
-        return Pathspecs::all();
+        return all;
     }
     let end = words.iter().position(|word| *word == "--");
     let (before, behind) = words.split_at(end.unwrap_or(words.len()));
-    let Some(read) = Arguments::read(row, before) else { return Pathspecs::all() };
-    let mut specs = Pathspecs::default();
+    let selects = lists::list(&format!("git/selects/{subcommand}"));
+    let Some(read) =
+        Arguments::read(row, before).filter(|_| !before.iter().any(|word| is_one_of(selects, word)))
+    else {
+        return all;
+    };
+    let is_any_object = lists::holds("git/any-object", subcommand);
+    let mut specs = Pathspecs { is_any_object, ..all.clone() };
     for word in behind.iter().skip(1) {
         if !specs.add(word) {
-            return Pathspecs::all();
+            return all;
         }
     }
-    if end.is_some() {
-        return specs;
-    }
-    // `HEAD:file` is limited to this file only if no other operand is a commit.
-    let operands: Vec<&str> = read.values.iter().rev().take(read.operands).map(|(_, value)| *value).collect();
-    if !operands.is_empty() && operands.iter().all(|value| file_of_commit(value).is_some()) {
-        specs.only = operands
-            .iter()
-            .filter_map(|value| file_of_commit(value))
-            .map(|path| format!("{TOP}{path}"))
-            .collect();
-    } else if subcommand != "grep" {
-        specs.maybe = operands.into_iter().filter(|value| !value.contains(':')).map(str::to_owned).collect();
+    // The pattern of `git grep` is no revision. A path that is excluded without `--` excludes nothing, to be safe.
+    let operands: Vec<&str> = read
+        .values
+        .iter()
+        .rev()
+        .take(read.operands)
+        .filter(|(kind, value)| *kind != Kind::Text && !EXCLUDES.iter().any(|mark| value.starts_with(mark)))
+        .map(|(_, value)| *value)
+        .collect();
+    if operands.iter().any(|value| colon(value).is_some()) {
+        // Paths start at the top only if no tree is given, and `HEAD:file` is limited to this file only if no other operand
+        // is a commit.
+        let Some(files) = operands.iter().map(|value| file_of_commit(value)).collect::<Option<Vec<_>>>()
+        else {
+            return all;
+        };
+        if end.is_some() {
+            return all;
+        }
+        specs.only = files.iter().map(|(_, path)| format!("{TOP}{path}")).collect();
+        specs.revisions = files.iter().map(|(commit, _)| (*commit).to_owned()).collect();
+    } else if end.is_some() || lists::holds("git/no-paths", subcommand) {
+        specs.revisions = operands.into_iter().map(str::to_owned).collect();
+    } else {
+        specs.maybe = operands.into_iter().map(str::to_owned).collect();
     }
     specs
 }
 
-/// The file or folder in `HEAD:file`.
-fn file_of_commit(text: &str) -> Option<&str> {
-    let (commit, path) = text.split_once(':')?;
-    (!commit.is_empty() && !path.starts_with('.')).then_some(path)
+/// Whether an option lets a command show files of submodules.
+fn enters_submodules(subcommand: &str, words: &[Option<&str>]) -> bool {
+    words.iter().flatten().any(|word| match subcommand {
+        "grep" => word.starts_with("--rec"),
+        _ => {
+            word.starts_with("--sub")
+                && !matches!(*word, "--submodule" | "--submodule=short" | "--submodule=log")
+        }
+    })
 }
 
+/// The commit and the file or folder in `HEAD:file`.
+fn file_of_commit(text: &str) -> Option<(&str, &str)> {
+    let at = colon(text)?;
+    let (commit, path) = (text.get(..at)?, text.get(at + 1..)?);
+    // `a:b..c:d` is a range, and `^{/a}:b}` a search for a message.
+    let is_plain =
+        !commit.is_empty() && !path.starts_with('.') && !path.contains("..") && !text.ends_with('}');
+    is_plain.then_some((commit, path))
+}
+
+/// Where git splits `HEAD:file`: at the first colon outside braces.
+fn colon(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    text.char_indices().find_map(|(at, letter)| {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 => return Some(at),
+            _ => {}
+        }
+        None
+    })
+}
+
+/// Beginnings of paths that are excluded.
+const EXCLUDES: [&str; 3] = [":!", ":^", ":(exclude)"];
 /// Marks a path from the top of the repository, not from the folder that git runs in.
 const TOP: char = '\0';
