@@ -106,7 +106,7 @@ mod tests {
         let script = ": > asked; until [ -e go ]; do :; done; echo https://npm.example/";
         replace(&dir.path().join("config"), script.as_bytes(), Mode::Private).unwrap();
         let env = Env::new([("PATH".to_owned(), dir.path().display().to_string())], "/".into());
-        let machine = OwnMachine { env, home: dir.path().to_owned(), open: Vec::new() };
+        let machine = OwnMachine::new(env, dir.path().to_owned(), Vec::new());
         let rules = Arc::new(RuleBook::new(RuleSet::default()));
         let downloads = Arc::new(Downloads::new(Arc::new(machine), Arc::clone(&rules)));
         let decide = || rules.snapshot().decide(&Host::parse("npm.example").unwrap(), 443);
