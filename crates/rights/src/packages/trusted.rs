@@ -55,12 +55,15 @@ const FIXED: &[(&str, &str)] = &[
 /// Places below the home from which interpreters load code, or shims settings that run programs.
 pub(super) const LOADED_FROM_HOME: &[&str] = &[
     ".config/mise",
+    ".config/mise.toml",
     ".local/lib",
+    ".mise",
     ".mise.toml",
     ".node_libraries",
     ".node_modules",
     ".tool-versions",
     "Library/Python",
+    "mise",
     "mise.toml",
     "node_modules",
 ];
