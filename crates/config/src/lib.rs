@@ -14,6 +14,7 @@ pub mod env;
 pub mod files;
 pub mod groups;
 mod jsonc;
+pub mod open_places;
 pub mod ownership;
 mod patch;
 pub mod paths;

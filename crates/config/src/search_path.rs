@@ -3,9 +3,11 @@
 //! A folder of `PATH` that a repository, a sandboxed command or another user can write to may hold a `cat` of their
 //! own. Use this wherever Pollux starts a program by name or vouches for one; it never runs anything.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+
+use crate::open_places::OpenPlaces;
 
 /// Where bash looks if `PATH` is not set.
 const DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -14,8 +16,8 @@ const DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchPath {
     folders: Vec<Folder>,
-    /// Folders that others write to.
-    open: Vec<PathBuf>,
+    /// Places that others write to.
+    open: OpenPlaces,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,11 +38,11 @@ pub enum Lookup {
 }
 
 impl SearchPath {
-    /// `open` are folders that others write to: workspaces, temporary folders.
+    /// `open` are places that others write to: workspaces, temporary folders.
     pub fn new(path: Option<&OsStr>, open: &[PathBuf]) -> Self {
         let folders = std::env::split_paths(path.unwrap_or(OsStr::new(DEFAULT)))
             .map(|path| Folder { path, safe: OnceLock::new() });
-        Self { folders: folders.collect(), open: open.to_vec() }
+        Self { folders: folders.collect(), open: OpenPlaces::new(open) }
     }
 
     fn is_safe(&self, folder: &Folder) -> bool {
@@ -77,21 +79,38 @@ impl SearchPath {
         }
     }
 
-    /// The first file of this name in a safe folder: for helpers of our own, which must be the real ones.
+    /// The first file of this name in a safe folder that is no link to an open place: for helpers of our own, which must
+    /// be the real ones. Give them [`Self::for_helpers`] as their `PATH`.
     pub fn find_safe(&self, name: &str) -> Option<PathBuf> {
         let safe = self.folders.iter().filter(|folder| self.is_safe(folder));
-        safe.map(|folder| folder.path.join(name)).find(|file| !name.contains('/') && is_program(file))
+        let mut files = safe.map(|folder| folder.path.join(name));
+        files.find(|file| !name.contains('/') && is_program(file) && !self.open.touch(file))
+    }
+
+    /// A `PATH` for helpers of our own, which may start others: the folders that nobody else writes to, and in which no
+    /// name leads to a place that others write to. It is never empty, which would mean the current folder.
+    pub fn for_helpers(&self) -> OsString {
+        let safe = self.folders.iter().filter(|folder| self.is_safe(folder) && self.leads_nowhere(folder));
+        let path = std::env::join_paths(safe.map(|folder| &folder.path)).unwrap_or_default();
+        if path.is_empty() { OsString::from("/usr/bin:/bin") } else { path }
+    }
+
+    /// Whether no name in a folder leads to an open place.
+    fn leads_nowhere(&self, folder: &Folder) -> bool {
+        if self.open.below(&folder.path).any(|open| open.components().count() == 1) {
+            return false;
+        }
+        let entries = std::fs::read_dir(&folder.path).into_iter().flatten().flatten();
+        let mut links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+        !links.any(|link| self.open.touch(&link.path()))
     }
 
     /// As [`Self::find_safe`], for a program that makes a border around others: where links lead counts, and nobody of
     /// a group may write to it either.
     pub fn find_guarded(&self, name: &str) -> Option<PathBuf> {
-        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        let open: Vec<PathBuf> = self.open.iter().map(real).collect();
-        let is_outside = |file: &Path| !open.iter().any(|open| file.starts_with(open));
         self.candidates(name, None).find(|file| {
             let Ok(real) = file.canonicalize() else { return false };
-            is_outside(&real) && is_guarded(&real) && real.parent().is_some_and(is_guarded)
+            !self.open.touch(&real) && is_guarded(&real) && real.parent().is_some_and(is_guarded)
         })
     }
 
@@ -106,17 +125,9 @@ impl SearchPath {
 }
 
 /// Whether only root or this user can put programs into a folder. An empty entry means the current folder.
-fn is_safe(folder: &Path, open: &[PathBuf]) -> bool {
-    if !folder.is_absolute() {
-        return false;
-    }
+fn is_safe(folder: &Path, open: &OpenPlaces) -> bool {
     // What does not exist holds no program; it may come to exist, so that its parents count.
-    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let holds = |open: &PathBuf| {
-        let open = open.canonicalize().unwrap_or_else(|_| open.clone());
-        real.starts_with(&open) || folder.starts_with(&open)
-    };
-    !open.iter().any(holds) && is_ours(&real)
+    !open.touch(folder) && is_ours(folder)
 }
 
 #[cfg(unix)]
@@ -195,6 +206,27 @@ mod tests {
         let last = SearchPath::new(Some(&path_of(&[&bin, &workspace_bin])), &open);
         assert_eq!(last.find("cat"), Lookup::Safe(safe));
         assert_eq!(last.impostor("cat"), None);
+    }
+
+    #[test]
+    fn helpers_and_what_they_start_lead_to_no_place_that_others_write() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        program(&at("work/bin"), "npm");
+        for folder in ["links", "granted"] {
+            std::fs::create_dir(at(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("work/bin/npm"), at("links/npm")).unwrap();
+        program(&at("granted"), "node");
+        let own = program(&at("own"), "npm");
+        let folders = ["work/bin", "links", "granted", "own"].map(at);
+        let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).chain([Path::new("own")]).collect();
+        let search = SearchPath::new(Some(&path_of(&folders)), &[at("work"), at("granted/node")]);
+        assert_eq!(search.find_safe("npm"), Some(own));
+        assert_eq!(search.find_safe("node"), None);
+        assert_eq!(search.for_helpers(), path_of(&[&at("own")]));
+        let none = SearchPath::new(Some(&path_of(&[&at("work/bin")])), &[at("work")]);
+        assert_eq!(none.for_helpers(), "/usr/bin:/bin");
     }
 
     #[test]

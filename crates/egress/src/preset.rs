@@ -26,6 +26,8 @@ pub trait Machine: Sync {
     fn read(&self, path: &Path) -> Option<String>;
     /// The files of a folder.
     fn list(&self, folder: &Path) -> Vec<PathBuf>;
+    /// Whether commands can write a file, or something on the way to it.
+    fn is_open(&self, path: &Path) -> bool;
     /// The output of an installed program, run in the user's home folder; `None` if it is missing or fails.
     fn ask(&self, program: &str, arguments: &[&str]) -> Option<String>;
 }
@@ -52,7 +54,7 @@ pub fn package_downloads(env: &Env, home: &Path, machine: &dyn Machine) -> Vec<D
     let found = thread::scope(|scope| {
         let npm = scope.spawn(|| config::npm(env, home, machine));
         let python = scope.spawn(|| config::python(env, home, machine));
-        let go = scope.spawn(|| config::go(env, machine));
+        let go = scope.spawn(|| config::go(env, home, machine));
         let (cargo, apt) = (config::cargo(env, home, machine), config::apt(machine));
         let [npm, python, go] = [npm, python, go].map(|asked| asked.join().unwrap_or_default());
         [npm, python, cargo, go, apt]

@@ -207,6 +207,15 @@ fn unlisted_address(address: IpAddr, unlisted: Unlisted) -> Decision {
     }
 }
 
+impl Parts {
+    fn grant(&mut self, rule: Allow) {
+        self.revoked.retain(|revoked| *revoked != rule.pattern);
+        if !self.granted.contains(&rule) {
+            self.granted.push(rule);
+        }
+    }
+}
+
 /// The rules in force: those of files and settings, and what was granted in this session.
 #[derive(Debug)]
 pub struct RuleBook {
@@ -218,13 +227,15 @@ pub struct RuleBook {
 struct Parts {
     base: RuleSet,
     granted: Vec<Allow>,
+    /// What was taken back and not granted again since.
+    revoked: Vec<HostPattern>,
 }
 
 impl RuleBook {
     /// A book whose first snapshot has the generation 1.
     pub fn new(base: RuleSet) -> Self {
         let first = Snapshot { generation: 1, rules: base.clone() };
-        let parts = Mutex::new(Parts { base, granted: Vec::new() });
+        let parts = Mutex::new(Parts { base, ..Parts::default() });
         Self { parts, current: watch::Sender::new(Arc::new(first)) }
     }
 
@@ -247,28 +258,35 @@ impl RuleBook {
     pub fn grant(&self, host: &Host, port: u16) -> u64 {
         let pattern = HostPattern::exact(host.clone(), port);
         let rule = Allow { pattern, reach: Reach::Public, origin: Origin::Session };
-        self.change(|parts| {
-            if !parts.granted.contains(&rule) {
-                parts.granted.push(rule);
-            }
-        })
+        self.change(|parts| parts.grant(rule))
     }
 
     /// Adds rules for the rest of the session. Returns the new generation.
     pub fn grant_all(&self, rules: &RuleSet) -> u64 {
+        self.change(|parts| rules.allowed().iter().for_each(|rule| parts.grant(rule.clone())))
+    }
+
+    /// The same for rules that nobody chose in this session: what was taken back stays so. Returns the new generation.
+    pub fn grant_unless_revoked(&self, rules: &RuleSet) -> u64 {
         self.change(|parts| {
             for rule in rules.allowed() {
-                if !parts.granted.contains(rule) {
-                    parts.granted.push(rule.clone());
+                if !parts.revoked.contains(&rule.pattern) {
+                    parts.grant(rule.clone());
                 }
             }
         })
     }
 
-    /// Takes back one host and port that was granted in this session. Returns the new generation.
+    /// Takes back one host and port that was granted in this session, or will be without a choice. Returns the new
+    /// generation.
     pub fn revoke(&self, host: &Host, port: u16) -> u64 {
         let pattern = HostPattern::exact(host.clone(), port);
-        self.change(|parts| parts.granted.retain(|rule| rule.pattern != pattern))
+        self.change(|parts| {
+            parts.granted.retain(|rule| rule.pattern != pattern);
+            if !parts.revoked.contains(&pattern) {
+                parts.revoked.push(pattern);
+            }
+        })
     }
 
     /// Takes back what was granted in this session. Returns the new generation.

@@ -306,7 +306,7 @@ mod tests {
         ];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let env = pollux_config::env::Env::new(variables, home.clone());
-        let machine = OwnMachine { env, home: home.clone(), open: Vec::new() };
+        let machine = OwnMachine::new(env, home.clone(), Vec::new());
         for local in ["[user]\n\tname = Local\n", "nonsense\n["] {
             fs::write(project.join(".git/config"), local).unwrap();
             let copies = Copies::new(folder.path().join("copies"), project.clone());

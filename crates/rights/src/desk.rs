@@ -88,6 +88,7 @@ impl HostDesk {
 
     /// Adds a sandbox, and whether its commands may use the proxy.
     pub(crate) fn watch(&self, sandbox: &Arc<Sandbox>, is_proxied: bool) {
+        self.machine.open_to_commands(sandbox.open_to_commands());
         let mut sandboxes = self.sandboxes.locked();
         sandboxes.retain(|(known, _)| known.strong_count() > 0);
         sandboxes.push((Arc::downgrade(sandbox), is_proxied));

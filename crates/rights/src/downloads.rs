@@ -48,7 +48,7 @@ impl Downloads {
     pub(crate) fn settle(&self) {
         if self.is_pending() {
             self.allowed.get_or_init(|| {
-                self.rules.grant_all(&preset::rules(self.hosts()));
+                self.rules.grant_unless_revoked(&preset::rules(self.hosts()));
             });
         }
     }
@@ -99,6 +99,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_host_that_was_revoked_before_the_first_command_stays_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let names =
+            [("npm_config_registry", "https://npm.example"), ("PIP_INDEX_URL", "https://pip.example")];
+        let variables = names.into_iter().chain([("PATH", "/nonexistent")]);
+        let env = Env::new(variables.map(|(name, value)| (name.to_owned(), value.to_owned())), "/".into());
+        let machine = OwnMachine::new(env, dir.path().to_owned(), Vec::new());
+        let rules = Arc::new(RuleBook::new(RuleSet::default()));
+        let downloads = Arc::new(Downloads::new(Arc::new(machine), Arc::clone(&rules)));
+        let decide = |host: &str| rules.snapshot().decide(&Host::parse(host).unwrap(), 443);
+        downloads.preset();
+        rules.revoke(&Host::parse("npm.example").unwrap(), 443);
+        downloads.settle();
+        assert_eq!(decide("npm.example"), Decision::Unlisted);
+        assert!(matches!(decide("pip.example"), Decision::Allow { .. }));
+    }
+
+    #[test]
     fn package_managers_are_asked_in_the_background_and_their_hosts_become_rules() {
         let dir = tempfile::tempdir().unwrap();
         // The program is `sh`: `npm config …` runs the script `config`, which waits until it may answer.
@@ -106,7 +124,7 @@ mod tests {
         let script = ": > asked; until [ -e go ]; do :; done; echo https://npm.example/";
         replace(&dir.path().join("config"), script.as_bytes(), Mode::Private).unwrap();
         let env = Env::new([("PATH".to_owned(), dir.path().display().to_string())], "/".into());
-        let machine = OwnMachine { env, home: dir.path().to_owned(), open: Vec::new() };
+        let machine = OwnMachine::new(env, dir.path().to_owned(), Vec::new());
         let rules = Arc::new(RuleBook::new(RuleSet::default()));
         let downloads = Arc::new(Downloads::new(Arc::new(machine), Arc::clone(&rules)));
         let decide = || rules.snapshot().decide(&Host::parse("npm.example").unwrap(), 443);

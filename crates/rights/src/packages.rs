@@ -1,4 +1,9 @@
 //! Reads where this machine's package managers download from.
+//!
+//! They run outside the sandbox, while commands run inside: nothing that commands can write may decide what is run, so
+//! programs, settings and folders of `PATH` in such places do not count.
+
+mod trusted;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,8 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use pollux_config::credential_variables::is_credential;
 use pollux_config::env::Env;
+use pollux_config::open_places::OpenPlaces;
 use pollux_config::search_path::SearchPath;
 use pollux_domain::sync::Locked as _;
 use pollux_egress::preset::{self, DownloadHost, Machine};
@@ -27,11 +32,25 @@ const MAX_TEXT: u64 = 1 << 20;
 pub(crate) struct OwnMachine {
     pub(crate) env: Env,
     pub(crate) home: PathBuf,
-    /// Folders that commands can write.
-    pub(crate) open: Vec<PathBuf>,
+    /// Places that commands of this session could write at some time, or of earlier ones.
+    open: Mutex<Vec<PathBuf>>,
 }
 
 impl OwnMachine {
+    pub(crate) fn new(env: Env, home: PathBuf, open: Vec<PathBuf>) -> Self {
+        Self { env, home, open: Mutex::new(open) }
+    }
+
+    /// Adds places that commands can write from now on. They stay open when the right ends: what was written stays.
+    pub(crate) fn open_to_commands(&self, places: Vec<PathBuf>) {
+        let mut open = self.open.locked();
+        for place in places {
+            if !open.contains(&place) {
+                open.push(place);
+            }
+        }
+    }
+
     /// The hosts of package downloads.
     pub(crate) fn package_downloads(&self) -> PackageDownloads {
         self.package_downloads_within(PACKAGES_LIMIT)
@@ -51,7 +70,7 @@ impl OwnMachine {
         self.ask_until(Instant::now() + LIMIT, folder, program, arguments).ok().flatten()
     }
 
-    /// The same up to a deadline; `Ok(None)` if the program is missing or fails.
+    /// The same up to a deadline; `Ok(None)` if the program is missing or fails, or if commands can change it.
     fn ask_until(
         &self,
         deadline: Instant,
@@ -59,11 +78,15 @@ impl OwnMachine {
         program: &str,
         arguments: &[&str],
     ) -> Result<Option<String>, TimedOut> {
-        let path = self.env.get("PATH").map(OsStr::new);
-        let Some(program) = SearchPath::new(path, &self.open).find_safe(program) else { return Ok(None) };
+        let open = self.open.locked().clone();
+        let search = SearchPath::new(self.env.get("PATH").map(OsStr::new), &open);
+        let open = OpenPlaces::new(&open);
+        let found = search.find_safe(program).filter(|program| self.is_intact(program, &open));
+        let Some(program) = found else { return Ok(None) };
         let mut command = Command::new(program);
-        let harmless = self.env.iter().filter(|(name, value)| !is_credential(&name.to_uppercase(), value));
-        command.args(arguments).current_dir(folder).env_clear().envs(harmless);
+        command.args(arguments).current_dir(folder);
+        command.env_clear().envs(trusted::variables(&self.env, folder, &open));
+        command.env("PATH", search.for_helpers());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         // The session may end before the answer.
         lead_new_session(&mut command);
@@ -97,9 +120,24 @@ impl OwnMachine {
         Ok(text.filter(|_| status.success()))
     }
 
-    fn is_open(&self, path: &Path) -> bool {
-        let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        self.open.iter().any(|open| real.starts_with(open) || path.starts_with(open))
+    /// Whether commands can write code in the home that interpreters and shims load, wherever they are installed.
+    fn has_open_code(&self) -> bool {
+        let open = OpenPlaces::new(&self.open.locked());
+        trusted::LOADED_FROM_HOME.iter().map(|name| self.home.join(name)).any(|path| {
+            let is_around = open.below(&path).next().is_some();
+            is_around || open.touch(&path)
+        })
+    }
+
+    /// Whether commands can change neither the interpreter of a program nor what is installed with it.
+    fn is_intact(&self, program: &Path, open: &OpenPlaces) -> bool {
+        let Ok(real) = fs::canonicalize(program) else { return false };
+        let is_changeable = |prefix: &Path| {
+            !self.home.starts_with(prefix) && open.below(prefix).any(trusted::is_part_of_installation)
+        };
+        let prefixes = [program, &real].map(|file| file.parent().and_then(Path::parent));
+        !trusted::interpreter(&real).is_some_and(|interpreter| open.touch(&interpreter))
+            && !prefixes.into_iter().flatten().any(is_changeable)
     }
 }
 
@@ -125,11 +163,18 @@ impl Machine for MachineWithDeadline<'_> {
         self.machine.read(path)
     }
 
+    fn is_open(&self, path: &Path) -> bool {
+        self.machine.is_open(path)
+    }
+
     fn list(&self, folder: &Path) -> Vec<PathBuf> {
         self.machine.list(folder)
     }
 
     fn ask(&self, program: &str, arguments: &[&str]) -> Option<String> {
+        if self.machine.has_open_code() {
+            return None;
+        }
         let answer = self.machine.ask_until(self.deadline, &self.machine.home, program, arguments);
         answer.unwrap_or_else(|TimedOut| {
             self.silent.locked().push(program.to_owned());
@@ -140,12 +185,18 @@ impl Machine for MachineWithDeadline<'_> {
 
 impl Machine for OwnMachine {
     fn read(&self, path: &Path) -> Option<String> {
-        if self.is_open(path) {
+        // Relative ones are seen from the folder in which programs are asked.
+        let path = self.home.join(path);
+        if self.is_open(&path) {
             return None;
         }
         let mut text = String::new();
         fs::File::open(path).ok()?.take(MAX_TEXT).read_to_string(&mut text).ok()?;
         Some(text)
+    }
+
+    fn is_open(&self, path: &Path) -> bool {
+        OpenPlaces::new(&self.open.locked()).touch(&self.home.join(path))
     }
 
     fn list(&self, folder: &Path) -> Vec<PathBuf> {
@@ -160,7 +211,7 @@ impl Machine for OwnMachine {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 
@@ -176,7 +227,7 @@ mod tests {
             pollux_config::files::replace(&dir.path().join(script), b"while :; do :; done", PRIVATE).unwrap();
         }
         let env = Env::new([("PATH".to_owned(), path)], "/".into());
-        let machine = OwnMachine { env, home: dir.path().to_owned(), open: Vec::new() };
+        let machine = OwnMachine::new(env, dir.path().to_owned(), Vec::new());
         let started = Instant::now();
         let found = machine.package_downloads_within(Duration::from_millis(300));
         assert_eq!(found.silent, ["go", "npm"]);
@@ -185,4 +236,186 @@ mod tests {
     }
 
     const PRIVATE: pollux_config::files::Mode = pollux_config::files::Mode::Private;
+
+    /// A home next to a workspace, and a machine on which commands write the workspace.
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new() -> Self {
+            let place = Self(tempfile::tempdir().unwrap());
+            for folder in ["ws/bin", "safe/bin", "home"] {
+                fs::create_dir_all(place.at(folder)).unwrap();
+            }
+            place
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.0.path().canonicalize().unwrap().join(name)
+        }
+
+        /// A script; `TOUCH` marks that it ran.
+        fn program(&self, name: &str, script: &str) {
+            let marked = format!(": > '{}'", self.at("ran").display());
+            let file = self.at(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            let text = script.replace("TOUCH", &marked);
+            pollux_config::files::replace(&file, text.as_bytes(), PRIVATE).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+
+        /// Asks npm with this `PATH` and these variables, in which `@/` is the place.
+        fn ask(&self, path: &str, variables: &[(&str, &str)]) -> Option<String> {
+            self.machine(path, variables).ask("npm", &["config", "get", "registry"])
+        }
+
+        fn machine(&self, path: &str, variables: &[(&str, &str)]) -> OwnMachine {
+            let text = |value: &str| value.replace("@/", &format!("{}/", self.at("").display()));
+            let home = self.at("home").display().to_string();
+            let all = [("PATH", path), ("HOME", home.as_str())];
+            let all = all.iter().chain(variables).map(|(name, value)| ((*name).to_owned(), text(value)));
+            OwnMachine::new(Env::new(all, self.at("ws")), self.at("home"), vec![self.at("ws")])
+        }
+
+        fn ran(&self) -> bool {
+            self.at("ran").exists()
+        }
+    }
+
+    #[test]
+    fn a_package_manager_finds_no_interpreter_that_commands_wrote() {
+        let place = Place::new();
+        place.program("safe/bin/npm", "#!/usr/bin/env node\n");
+        place.program("ws/bin/node", "#!/bin/sh\nTOUCH\necho https://evil.example\n");
+        place.program("safe/bin/node", "#!/bin/sh\necho https://npm.example\n");
+        let answer = place.ask("@/ws/bin:bin::@/safe/bin:/usr/bin:/bin", &[]);
+        assert_eq!(answer.as_deref(), Some("https://npm.example\n"));
+        assert!(!place.ran());
+        // Named by a link in a safe folder, or by the script itself.
+        fs::create_dir(place.at("links")).unwrap();
+        symlink(place.at("ws/bin/node"), place.at("links/node")).unwrap();
+        place.ask("@/links:@/safe/bin:/usr/bin:/bin", &[]);
+        place.program("own/npm", &format!("#!{}\n", place.at("ws/bin/node").display()));
+        place.ask("@/own", &[]);
+        assert!(!place.ran());
+    }
+
+    #[test]
+    fn a_package_manager_gets_no_variable_that_loads_code() {
+        let place = Place::new();
+        place.program(
+            "safe/bin/npm",
+            "#!/bin/bash\n/usr/bin/env | while read -r line; do echo \"$line\"; done\n",
+        );
+        place.program("ws/start", "TOUCH\n");
+        let variables = [
+            ("BASH_ENV", "@/ws/start"),
+            ("ENV", "@/ws/start"),
+            ("PYTHONPATH", "@/ws/pp"),
+            ("PYTHONSTARTUP", "/x"),
+            ("NODE_OPTIONS", "--require=/x"),
+            ("LD_PRELOAD", ""),
+            ("PERL5OPT", "-x"),
+            ("RUBYOPT", "-x"),
+            ("GIT_DIR", "/x"),
+            ("GOFLAGS", "-x"),
+            ("PIP_PYTHON", "/x"),
+            ("XDG_CONFIG_HOME", "@/ws/config"),
+            ("npm_config_userconfig", "../ws/npmrc"),
+            ("LC_ALL", "C"),
+            ("PIP_CONFIG_FILE", "/etc/pip.conf"),
+        ];
+        let answer = place.ask("@/safe/bin", &variables).unwrap();
+        assert!(!place.ran());
+        let of = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        for (name, _) in &variables[..13] {
+            assert_eq!(of(name), None, "{name}: {answer}");
+        }
+        assert_eq!(of("LC_ALL"), Some("C"));
+        assert_eq!(of("PIP_CONFIG_FILE"), Some("/etc/pip.conf"));
+        // They would run code of caches and temporary folders.
+        assert_eq!(of("GOTOOLCHAIN"), Some("local"));
+        assert_eq!(of("NODE_DISABLE_COMPILE_CACHE"), Some("1"));
+    }
+
+    #[test]
+    fn python_loads_nothing_of_the_workspace() {
+        let place = Place::new();
+        place.program("safe/bin/npm", "#!/usr/bin/env python3\nprint('https://npm.example')\n");
+        place.program("ws/pp/sitecustomize.py", &format!("open({:?}, 'w')\n", place.at("ran")));
+        place.ask("@/safe/bin:/usr/local/bin:/usr/bin:/bin", &[("PYTHONPATH", "@/ws/pp")]);
+        assert!(!place.ran());
+    }
+
+    #[test]
+    fn programs_and_settings_in_places_that_commands_may_write_are_not_used() {
+        let place = Place::new();
+        place.program("tools/bin/npm", "#!/bin/sh\nTOUCH\n");
+        place.program("home/.npmrc", "registry=https://evil.example\n");
+        let machine = place.machine("@/tools/bin", &[]);
+        machine.open_to_commands(vec![place.at("tools"), place.at("home/.npmrc")]);
+        assert_eq!(machine.ask("npm", &[]), None);
+        assert_eq!(machine.read(&place.at("home/.npmrc")), None);
+        // Through a link that commands can change.
+        symlink("/etc/hostname", place.at("ws/link")).unwrap();
+        symlink(place.at("ws/link"), place.at("home/conf")).unwrap();
+        assert_eq!(machine.read(&place.at("home/conf")), None);
+        assert_eq!(
+            machine.package_downloads().hosts,
+            preset::package_downloads(&machine.env, &machine.home, &Nothing)
+        );
+        assert!(!place.ran());
+        // The program of a user, linked into the workspace.
+        place.program("ws/bin/npm", "#!/bin/sh\nTOUCH\n");
+        symlink(place.at("ws/bin/npm"), place.at("safe/bin/npm")).unwrap();
+        assert_eq!(place.ask("@/safe/bin", &[]), None);
+        assert!(!place.ran());
+    }
+
+    #[test]
+    fn a_program_whose_libraries_commands_may_write_is_not_run() {
+        let place = Place::new();
+        place.program("venv/bin/npm", "#!/bin/sh\nTOUCH\n");
+        let machine = place.machine("@/venv/bin", &[]);
+        machine.open_to_commands(vec![place.at("venv/lib/python3/site-packages")]);
+        assert_eq!(machine.ask("npm", &[]), None);
+        assert!(!place.ran());
+        let other = place.machine("@/venv/bin", &[]);
+        other.open_to_commands(vec![place.at("venv/src")]);
+        other.ask("npm", &[]);
+        assert!(place.ran());
+        // Every Python and Node.js loads code from there.
+        for open in
+            [".local/lib/python3/site-packages", ".local", ".node_modules", ".config/mise/config.toml"]
+        {
+            fs::remove_file(place.at("ran")).unwrap_or_default();
+            let machine = place.machine("@/venv/bin", &[]);
+            machine.package_downloads();
+            assert!(place.ran(), "{open}");
+            fs::remove_file(place.at("ran")).unwrap();
+            machine.open_to_commands(vec![place.at("home").join(open)]);
+            machine.package_downloads();
+            assert!(!place.ran(), "{open}");
+        }
+    }
+
+    /// What the system's own files say, without tools.
+    struct Nothing;
+
+    impl Machine for Nothing {
+        fn read(&self, path: &Path) -> Option<String> {
+            fs::read_to_string(path).ok().filter(|_| path.starts_with("/etc"))
+        }
+
+        fn is_open(&self, _: &Path) -> bool {
+            false
+        }
+
+        fn list(&self, folder: &Path) -> Vec<PathBuf> {
+            fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+        }
+
+        fn ask(&self, _: &str, _: &[&str]) -> Option<String> {
+            None
+        }
+    }
 }

@@ -104,11 +104,10 @@ impl SessionRights {
         given.extend(stored_paths(text.as_deref(), &options, &mut notes));
         let stored = stored_rules(text.as_deref(), &options, &mut notes);
         let rules = Arc::new(RuleBook::new(opening::rules(stored.rules, &options)));
-        let machine = OwnMachine {
-            env: options.env.clone(),
-            home: options.request.homes.first().cloned().unwrap_or_else(|| PathBuf::from("/")),
-            open: options.request.roots.clone(),
-        };
+        let home = options.request.homes.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
+        // A mode that writes nothing may follow one that wrote to them.
+        let open = options.request.roots.iter().chain(&options.request.allowed).cloned().collect();
+        let machine = OwnMachine::new(options.env.clone(), home, open);
         let desk = Arc::new(HostDesk::new(rules, machine, options.project.is_some(), stored.open_commands));
         let state = Arc::new(Mutex::new(State { grants: given, ..State::default() }));
         let copies = Arc::new(Copies::new(options.copies.clone(), options.directory.clone()));

@@ -463,6 +463,15 @@ impl Sandbox {
         self.doors.as_ref().map_or(&[], |doors| doors.variables.as_slice())
     }
 
+    /// The places of this machine in which commands can write.
+    pub fn open_to_commands(&self) -> Vec<PathBuf> {
+        let mut places = self.places.open_to_commands();
+        if let Means::Container(container) = &self.means {
+            places.extend(container.writable_mounts().map(Path::to_owned));
+        }
+        places
+    }
+
     /// How the sandbox treats a real path.
     pub fn access_to(&self, path: &Path) -> PathAccess {
         self.explain(path).0

@@ -143,6 +143,14 @@ impl SandboxPaths {
         }
     }
 
+    /// The places outside in which commands can write. Folders for temporary files may be their own ones, but belong to
+    /// everybody anyway; one with a home in it is not written.
+    pub(crate) fn open_to_commands(&self) -> Vec<PathBuf> {
+        let is_around_home = |temp: &&PathBuf| self.homes.iter().any(|home| home.starts_with(temp));
+        let temp = self.temp.iter().filter(|temp| !is_around_home(temp));
+        self.writable.iter().chain(&self.exempt).chain(temp).cloned().collect()
+    }
+
     /// How a real path appears to commands, and the listed place that decides.
     pub(crate) fn access_to(&self, path: &Path) -> (PathAccess, Option<&Path>) {
         let below = |places: &[PathBuf]| {

@@ -1,7 +1,7 @@
 //! The level on macOS, and no level elsewhere.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::paths::SandboxPaths;
@@ -15,6 +15,7 @@ pub struct Sandbox {
     #[cfg(target_os = "macos")]
     seatbelt: Seatbelt,
     network: bool,
+    open: Vec<PathBuf>,
 }
 
 /// Nothing to keep: protected names cannot be created on this system.
@@ -33,7 +34,7 @@ impl Sandbox {
             return Err(LevelError::OtherSystem);
         }
         let seatbelt = Seatbelt::find(places, request.network)?;
-        let sandbox = Self { seatbelt, network: request.network };
+        let sandbox = Self { seatbelt, network: request.network, open: places.open_to_commands() };
         let mut trial =
             sandbox.command(OsStr::new("/bin/sh"), &[OsStr::new("-c"), OsStr::new(":")], Path::new("/"), &[]);
         let output = trial.output().map_err(LevelError::Start)?;
@@ -71,7 +72,7 @@ impl Sandbox {
     }
 
     /// This program as commands see it: not needed here.
-    pub fn own_program(&self) -> Option<std::path::PathBuf> {
+    pub fn own_program(&self) -> Option<PathBuf> {
         None
     }
 
@@ -111,13 +112,18 @@ impl Sandbox {
         &[]
     }
 
+    /// The places in which commands can write.
+    pub fn open_to_commands(&self) -> Vec<PathBuf> {
+        self.open.clone()
+    }
+
     /// How the sandbox treats a real path: unknown here.
     pub fn access_to(&self, _: &Path) -> PathAccess {
         PathAccess::ReadOnly
     }
 
     /// The same, and the place that decides: unknown here.
-    pub fn explain(&self, path: &Path) -> (PathAccess, Option<std::path::PathBuf>) {
+    pub fn explain(&self, path: &Path) -> (PathAccess, Option<PathBuf>) {
         (self.access_to(path), None)
     }
 

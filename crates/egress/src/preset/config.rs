@@ -44,6 +44,10 @@ pub(super) fn npm(env: &Env, home: &Path, machine: &dyn Machine) -> Vec<Found> {
     let mut has_default = !npm.found.is_empty();
     let user = env.non_empty("npm_config_userconfig").or_else(|| env.non_empty("NPM_CONFIG_USERCONFIG"));
     let files = [user.map_or_else(|| home.join(".npmrc"), PathBuf::from), PathBuf::from("/etc/npmrc")];
+    let global = ["npm_config_globalconfig", "NPM_CONFIG_GLOBALCONFIG"].map(|name| env.non_empty(name));
+    let global = global.into_iter().flatten().map(PathBuf::from);
+    // It would read them, too.
+    let is_open = files.iter().cloned().chain(global).any(|file| machine.is_open(&file));
     for file in files {
         for (key, value) in settings(&machine.read(&file).unwrap_or_default()) {
             let is_default = key == "registry";
@@ -53,7 +57,10 @@ pub(super) fn npm(env: &Env, home: &Path, machine: &dyn Machine) -> Vec<Found> {
             }
         }
     }
-    if !has_default && let Some(answer) = machine.ask("npm", &["config", "get", "registry"]) {
+    if !has_default
+        && !is_open
+        && let Some(answer) = machine.ask("npm", &["config", "get", "registry"])
+    {
         npm.add(&answer, "npm config get registry");
     }
     npm.found
@@ -78,9 +85,12 @@ pub(super) fn python(env: &Env, home: &Path, machine: &dyn Machine) -> Vec<Found
         home.join("Library/Application Support/pip/pip.conf"),
     ];
     files.extend(env.non_empty("PIP_CONFIG_FILE").map(PathBuf::from));
+    // It would read them, too, and run the program that they name.
+    let mut is_open = files.iter().any(|file| machine.is_open(file));
     for file in files {
         for (key, value) in settings(&machine.read(&file).unwrap_or_default()) {
             let key = key.replace('_', "-");
+            is_open |= key == "python";
             if matches!(key.as_str(), "index-url" | "extra-index-url" | "find-links") {
                 value.split_whitespace().for_each(|url| python.add(url, file.display().to_string()));
                 has_default |= key == "index-url";
@@ -93,7 +103,7 @@ pub(super) fn python(env: &Env, home: &Path, machine: &dyn Machine) -> Vec<Found
             python.add(&url, file.display().to_string());
         }
     }
-    if !has_default {
+    if !has_default && !is_open {
         let ask = |program| machine.ask(program, &["install", "--help"]).as_deref().and_then(default_url);
         let (pip, pip3) = thread::scope(|scope| {
             let pip3 = scope.spawn(|| ask("pip3"));
@@ -161,8 +171,14 @@ pub(super) fn cargo(env: &Env, home: &Path, machine: &dyn Machine) -> Vec<Found>
 }
 
 /// go: module proxies and the checksum database, as go itself sees them.
-pub(super) fn go(env: &Env, machine: &dyn Machine) -> Vec<Found> {
+pub(super) fn go(env: &Env, home: &Path, machine: &dyn Machine) -> Vec<Found> {
     let mut go = Collector::new("go", env);
+    let config = env.non_empty("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), PathBuf::from);
+    let own = home.join("Library/Application Support/go/env");
+    let files = [env.non_empty("GOENV").map_or_else(|| config.join("go/env"), PathBuf::from), own];
+    if files.iter().any(|file| machine.is_open(file)) {
+        return Vec::new();
+    }
     let Some(answer) = machine.ask("go", &["env", "GOPROXY", "GOSUMDB"]) else { return Vec::new() };
     let mut lines = answer.lines();
     for url in lines.next().unwrap_or_default().split([',', '|']) {

@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::*;
 use crate::rules::{Decision, RuleBook};
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Fake {
     files: HashMap<PathBuf, String>,
     answers: HashMap<String, String>,
+    open: Vec<PathBuf>,
 }
 
 impl Fake {
@@ -33,6 +34,10 @@ impl Fake {
 impl Machine for Fake {
     fn read(&self, path: &Path) -> Option<String> {
         self.files.get(path).cloned()
+    }
+
+    fn is_open(&self, path: &Path) -> bool {
+        self.open.iter().any(|open| path.starts_with(open))
     }
 
     fn list(&self, folder: &Path) -> Vec<PathBuf> {
@@ -105,6 +110,29 @@ fn cargo_sources_and_registries_are_read_without_their_api() {
 }
 
 #[test]
+fn tools_that_read_settings_of_commands_are_not_asked() {
+    let fake = Fake::default()
+        .answer("npm config get registry", "https://npm.example")
+        .answer("pip install --help", "--index-url <url> (default https://pip.example/simple)")
+        .answer("go env GOPROXY GOSUMDB", "https://go.example\noff");
+    let with = |open: &str| Fake { open: vec![open.into()], ..fake.clone() };
+    assert_eq!(
+        with("/elsewhere").hosts(&[]),
+        ["npm npm.example:443", "pip pip.example:443", "go go.example:443"]
+    );
+    assert_eq!(with("/home/me/.npmrc").hosts(&[]), ["pip pip.example:443", "go go.example:443"]);
+    assert_eq!(with("/home/me/.config/pip").hosts(&[]), ["npm npm.example:443", "go go.example:443"]);
+    assert_eq!(with("/home/me/.config/go").hosts(&[]), ["npm npm.example:443", "pip pip.example:443"]);
+    assert_eq!(
+        with("/w").hosts(&[("GOENV", "/w/env"), ("npm_config_globalconfig", "/w/x")]),
+        ["pip pip.example:443"]
+    );
+    // pip runs this program.
+    let fake = fake.file("/etc/pip.conf", "[global]\npython = /w/bin/python\n");
+    assert_eq!(fake.hosts(&[]), ["npm npm.example:443", "go go.example:443"]);
+}
+
+#[test]
 fn go_is_asked_and_apt_is_read() {
     let fake = Fake::default()
         .answer("go env GOPROXY GOSUMDB", "https://proxy.example,https://second.example|direct\nsum.example\n")
@@ -168,6 +196,9 @@ fn installed_tools_answer_with_addresses() {
         fn read(&self, _: &Path) -> Option<String> {
             None
         }
+        fn is_open(&self, _: &Path) -> bool {
+            false
+        }
         fn list(&self, _: &Path) -> Vec<PathBuf> {
             Vec::new()
         }
@@ -197,6 +228,10 @@ fn all_package_managers_are_asked_at_once() {
     impl Machine for Together {
         fn read(&self, _: &Path) -> Option<String> {
             None
+        }
+
+        fn is_open(&self, _: &Path) -> bool {
+            false
         }
 
         fn list(&self, _: &Path) -> Vec<PathBuf> {

@@ -101,6 +101,21 @@ fn a_swap_replaces_the_rules_and_keeps_the_grants() {
     assert_eq!(decide(&book, "b.example", 443), Decision::Unlisted);
 }
 
+#[test]
+fn what_was_taken_back_comes_again_only_by_a_choice() {
+    let (book, rules) = (RuleBook::new(RuleSet::default()), set(&["a.example:443", "b.example:443"], &[]));
+    let host = Host::parse("a.example").unwrap();
+    book.revoke(&host, 443);
+    book.grant_unless_revoked(&rules);
+    assert!(!is_allowed(&book, "a.example", 443) && is_allowed(&book, "b.example", 443));
+    book.grant_all(&rules);
+    assert!(is_allowed(&book, "a.example", 443));
+    book.revoke(&host, 443);
+    book.grant(&host, 443);
+    book.grant_unless_revoked(&rules);
+    assert!(is_allowed(&book, "a.example", 443));
+}
+
 proptest! {
     #[test]
     fn an_unlisted_name_is_never_allowed(

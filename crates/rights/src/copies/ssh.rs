@@ -185,7 +185,7 @@ mod tests {
         std::fs::write(path("etc/conf.d/10.conf"), "Host corp\n  Ciphers x\n").unwrap();
         std::fs::write(path("etc/conf.d/ignored"), "Host other\n").unwrap();
         let env = pollux_config::env::Env::new([], path("home"));
-        let machine = OwnMachine { env, home: path("home"), open: Vec::new() };
+        let machine = OwnMachine::new(env, path("home"), Vec::new());
         let (home, system) = (path("home"), path("etc/ssh_config"));
         let files = Files { machine: &machine, home: &home, system: &system };
         let connector = SshConnector { command: &["/own/pollux", "__connect"], known_hosts: "/h/known" };

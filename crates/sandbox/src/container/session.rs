@@ -121,6 +121,11 @@ impl Container {
         bound.chain(empty.into_iter().map(|path| Placed::new(path, Mount::Empty))).collect()
     }
 
+    /// The places of this machine that the user's own mounts let commands write.
+    pub(crate) fn writable_mounts(&self) -> impl Iterator<Item = &Path> {
+        self.wished.iter().filter(|bind| bind.writable).map(|bind| bind.source.as_path())
+    }
+
     /// Whether a path of this machine is inside.
     pub(crate) fn shows(&self, path: &Path, places: &SandboxPaths) -> bool {
         let wished = self.wished.iter().map(|bind| &bind.target);

@@ -1,0 +1,109 @@
+//! What a package manager that runs outside the sandbox gets and starts.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Component, Path, PathBuf};
+
+use pollux_config::credential_variables::is_credential;
+use pollux_config::env::Env;
+use pollux_config::open_places::OpenPlaces;
+
+/// Variables that name the user and settings. All others are dropped: many make an interpreter load code, or a shim
+/// choose another program.
+const KEPT: &[&str] = &[
+    "ASDF_DATA_DIR",
+    "ASDF_DIR",
+    "GIT_CONFIG_SYSTEM",
+    "GOENV",
+    "GONOSUMDB",
+    "GOPRIVATE",
+    "GOPROXY",
+    "GOROOT",
+    "GOSUMDB",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "MISE_DATA_DIR",
+    "NPM_CONFIG_GLOBALCONFIG",
+    "NPM_CONFIG_PREFIX",
+    "NPM_CONFIG_USERCONFIG",
+    "PIP_CONFIG_FILE",
+    "PYENV_ROOT",
+    "USER",
+    "VOLTA_HOME",
+    "XDG_CONFIG_DIRS",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "npm_config_globalconfig",
+    "npm_config_prefix",
+    "npm_config_userconfig",
+];
+
+/// Variables that keep programs from running code of caches and temporary folders, or of a project around the home.
+const FIXED: &[(&str, &str)] = &[
+    // corepack's npm is in a cache that commands write.
+    ("COREPACK_ENABLE_NETWORK", "0"),
+    ("COREPACK_HOME", "/dev/null"),
+    // The module cache has other versions of go.
+    ("GOTOOLCHAIN", "local"),
+    ("GOWORK", "off"),
+    ("NODE_DISABLE_COMPILE_CACHE", "1"),
+    ("npm_config_update_notifier", "false"),
+];
+
+/// Places below the home from which interpreters load code, or shims settings that run programs.
+pub(super) const LOADED_FROM_HOME: &[&str] = &[
+    ".config/mise",
+    ".config/mise.toml",
+    ".local/lib",
+    ".mise",
+    ".mise.toml",
+    ".node_libraries",
+    ".node_modules",
+    ".tool-versions",
+    "Library/Python",
+    "mise",
+    "mise.toml",
+    "node_modules",
+];
+
+/// The variables for a program that runs in this folder. Values that lead to an open place are dropped.
+pub(super) fn variables(env: &Env, folder: &Path, open: &OpenPlaces) -> Vec<(String, String)> {
+    let is_kept = |name: &str| KEPT.contains(&name) || name.starts_with("LC_");
+    let leads_out = |value: &str| value.split(':').any(|part| open.touch(&folder.join(part)));
+    let kept =
+        env.iter().filter(|(name, value)| is_kept(name) && !is_credential(&name.to_uppercase(), value));
+    let kept = kept.filter(|(_, value)| !leads_out(value));
+    kept.chain(FIXED.iter().copied()).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// The interpreter that a script names.
+pub(super) fn interpreter(program: &Path) -> Option<PathBuf> {
+    let mut line = Vec::new();
+    fs::File::open(program).ok()?.take(4096).read_to_end(&mut line).ok()?;
+    let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    line.split_whitespace().next().map(PathBuf::from)
+}
+
+/// Whether a path below the folder of an installation, such as `/usr`, belongs to what is installed. Workspaces and
+/// caches are there, too.
+pub(super) fn is_part_of_installation(path: &Path) -> bool {
+    const PARTS: &[&str] = &[
+        "bin",
+        "etc",
+        "go.env",
+        "installs",
+        "node_modules",
+        "pkg",
+        "plugins",
+        "pyvenv.cfg",
+        "shims",
+        "tools",
+        "versions",
+    ];
+    let Some(Component::Normal(first)) = path.components().next() else { return true };
+    let first = first.to_string_lossy();
+    PARTS.contains(&first.as_ref()) || first.starts_with("lib")
+}
