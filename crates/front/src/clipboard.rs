@@ -10,7 +10,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pollux_host::Loaded;
-use pollux_host::helpers::helper;
+use pollux_host::helpers::{helper, with_safe_path};
 
 /// Time limit for a clipboard program.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -38,7 +38,7 @@ pub(crate) async fn copy_here(text: &str, loaded: &Loaded) -> Option<&'static st
             continue;
         }
         let Some(program) = helper(name, &loaded.env) else { continue };
-        let environment = loaded.command_env();
+        let environment = with_safe_path(loaded.command_env(), &loaded.env);
         let text = text.to_owned();
         let given = tokio::task::spawn_blocking(move || give(&program, arguments, environment, &text));
         if let Ok(Ok(true)) = tokio::time::timeout(PATIENCE, given).await {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pollux_config::env::Env;
 use tokio::time::{Instant, sleep};
 
-use crate::helpers::helper;
+use crate::helpers::{helper, with_safe_path};
 use crate::provider_keys;
 
 /// How long the opener is waited for. One that is the browser itself stays.
@@ -22,7 +22,7 @@ pub async fn open_in_browser(url: &str, env: &Env) -> bool {
     let started = Command::new(opener)
         .arg(url)
         .env_clear()
-        .envs(environment.iter())
+        .envs(with_safe_path(environment.iter(), env))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -454,7 +454,7 @@ impl ExtensionSet {
         let outside = InstallServices {
             git: Git {
                 program: helpers::git(env),
-                environment: self.loaded.sanitised_env(),
+                environment: helpers::with_safe_path(self.loaded.sanitised_env(), env),
                 background: &background,
                 token: token.clone(),
                 time_limit: GIT_TIME,

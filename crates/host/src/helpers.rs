@@ -6,10 +6,25 @@ use std::path::PathBuf;
 use pollux_config::env::Env;
 use pollux_config::search_path::SearchPath;
 
-/// Finds a program on `PATH`, skipping workspace folders and folders writable by other users.
-pub fn helper(name: &str, env: &Env) -> Option<PathBuf> {
+fn search_path(env: &Env) -> SearchPath {
     let workspace = env.cwd().to_path_buf();
-    SearchPath::new(env.get("PATH").map(OsStr::new), &[workspace]).find_safe(name)
+    SearchPath::new(env.get("PATH").map(OsStr::new), &[workspace])
+}
+
+/// Finds a program on `PATH`, skipping workspace folders and folders writable by other users. Start it with
+/// [`with_safe_path`], because many helpers are scripts that start other programs.
+pub fn helper(name: &str, env: &Env) -> Option<PathBuf> {
+    search_path(env).find_safe(name)
+}
+
+/// An environment for a helper: `PATH` without the folders that [`helper`] skips.
+pub fn with_safe_path<S: Into<String>>(
+    environment: impl IntoIterator<Item = (S, S)>,
+    env: &Env,
+) -> Vec<(String, String)> {
+    let safe = search_path(env).for_helpers().to_string_lossy().into_owned();
+    let given = environment.into_iter().map(|(name, value)| (name.into(), value.into()));
+    given.filter(|(name, _)| name != "PATH").chain([("PATH".to_owned(), safe)]).collect()
 }
 
 /// The path of git, or a path that does not exist.
@@ -33,5 +48,8 @@ mod tests {
         let env = Env::new([("PATH".to_owned(), path)], place("work"));
         assert_eq!(helper("xclip", &env), Some(place("own/xclip")));
         assert_eq!(helper("xsel", &env), None);
+        let own = place("own").display().to_string();
+        let given = with_safe_path([("PATH", "/x"), ("A", "b")], &env);
+        assert_eq!(given, [("A".to_owned(), "b".to_owned()), ("PATH".to_owned(), own)]);
     }
 }

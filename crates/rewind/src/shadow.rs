@@ -1,10 +1,12 @@
 //! Upstream's shadow repository: commits of the work tree in a git directory outside of it.
 //!
 //! Used only with `general.checkpointing.enabled`. It covers what git covers (no ignored files, no empty
-//! folders); the journal restores everything else.
+//! folders); the journal restores everything else. Repositories in the work tree are left out: their configuration and
+//! attributes would let git run programs of theirs.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +24,10 @@ const BRANCH: &str = "main";
 const FIRST_COMMIT: &str = "Initial commit";
 
 const TIME_LIMIT: Duration = Duration::from_secs(120);
-const OUTPUT_LIMIT: usize = 4 << 20;
+/// Enough for the paths of a million files.
+const OUTPUT_LIMIT: usize = 64 << 20;
+/// Git passes these on to processes that it starts for repositories in the work tree.
+const SETTINGS: [&str; 4] = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
 
 /// Where things are.
 #[derive(Debug, Clone)]
@@ -91,12 +96,26 @@ impl ShadowRepository {
 
     /// Commits the work tree as it is before a tool changes it; the commit that has it.
     pub async fn snapshot(&self, tool: &str, cancel: &CancellationToken) -> Result<String, ShadowError> {
-        self.git(&["add", "."], cancel).await?;
-        if !self.git(&["status", "--porcelain"], cancel).await?.is_empty() {
+        self.update_index(cancel).await?;
+        let tree = self.git(&["write-tree"], cancel).await?;
+        if tree != self.git(&["rev-parse", "HEAD^{tree}"], cancel).await? {
             let message = format!("Snapshot for {tool}");
             self.git(&["commit", "-q", "--no-verify", "-m", &message], cancel).await?;
         }
         self.git(&["rev-parse", "HEAD"], cancel).await
+    }
+
+    /// As `git add .`, which would enter repositories in the work tree, as would `git status`.
+    async fn update_index(&self, cancel: &CancellationToken) -> Result<(), ShadowError> {
+        let gone = self.run(&["ls-files", "-z", "--modified", "--deleted"], Vec::new(), cancel).await?;
+        let gone = selected(&gone, |path| !is_file(&self.setup.root, path));
+        self.run(&["update-index", "-z", "--force-remove", "--stdin"], gone, cancel).await?;
+        let list = ["ls-files", "-z", "--others", "--modified", "--exclude-standard"];
+        let changed = self.run(&list, Vec::new(), cancel).await?;
+        let changed = selected(&changed, |path| !path.ends_with(b"/"));
+        let update = ["update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
+        self.run(&update, changed, cancel).await?;
+        Ok(())
     }
 
     /// Restores the work tree to a commit; untracked files that git does not ignore are deleted.
@@ -106,26 +125,37 @@ impl ShadowRepository {
         if !is_hash || self.git(&["rev-parse", "--verify", "-q", &wanted], cancel).await.is_err() {
             return Err(ShadowError::UnknownCommit(commit.to_owned()));
         }
-        self.git(&["restore", "--source", commit, "."], cancel).await?;
+        // With the index, because a file that a later snapshot did not have would count as untracked.
+        self.git(&["restore", "--source", commit, "--staged", "--worktree", "."], cancel).await?;
         self.git(&["clean", "-f", "-d"], cancel).await?;
         Ok(())
     }
 
-    /// Runs git on this repository and returns its output.
+    /// Runs git on this repository and returns its output as text.
     async fn git(&self, arguments: &[&str], cancel: &CancellationToken) -> Result<String, ShadowError> {
+        let output = self.run(arguments, Vec::new(), cancel).await?;
+        Ok(String::from_utf8_lossy(&output).trim().to_owned())
+    }
+
+    async fn run(
+        &self,
+        arguments: &[&str],
+        input: Vec<u8>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<u8>, ShadowError> {
         let program = Program {
             program: self.setup.git.clone(),
-            arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+            arguments: SETTINGS.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect(),
             directory: self.setup.root.clone(),
             environment: self.environment(),
-            input: Vec::new(),
+            input,
             time_limit: Some(TIME_LIMIT),
             output_limit: OUTPUT_LIMIT,
             sandbox: None,
         };
         let end = program::run(&program, &self.background, cancel).await.map_err(ShadowError::NotRun)?;
         if end.ending == ProgramEnding::Exited(0) {
-            return Ok(String::from_utf8_lossy(&end.stdout).trim().to_owned());
+            return Ok(end.stdout);
         }
         let said = String::from_utf8_lossy(&end.stderr).trim().to_owned();
         let message = if said.is_empty() { format!("{:?}", end.ending) } else { said };
@@ -152,4 +182,18 @@ impl ShadowRepository {
         ];
         inherited.cloned().chain(own.map(|(name, value)| (name.to_owned(), value))).collect()
     }
+}
+
+/// The paths of a list that a condition is true for. Git lists a repository in the work tree with `/` at its end.
+fn selected(list: &[u8], condition: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let paths = list.split_inclusive(|byte| *byte == 0);
+    paths.filter(|path| condition(path.strip_suffix(b"\0").unwrap_or(path))).flatten().copied().collect()
+}
+
+/// Whether a path below the root leads to a file or a link, through no other link.
+fn is_file(root: &Path, path: &[u8]) -> bool {
+    let path = Path::new(OsStr::from_bytes(path));
+    let is_folder = |path: PathBuf| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+    root.join(path).symlink_metadata().is_ok_and(|meta| !meta.is_dir())
+        && path.ancestors().skip(1).all(|parent| is_folder(root.join(parent)))
 }

@@ -153,7 +153,7 @@ impl SkillSet {
         let background = Background::guarded(loaded.home.tmp_dir().join("background-processes"));
         let git = Git {
             program: helpers::git(&loaded.env),
-            environment: loaded.command_env(),
+            environment: helpers::with_safe_path(loaded.command_env(), &loaded.env),
             background: &background,
             token: loaded.env.non_empty("GITHUB_TOKEN").map(str::to_owned),
             time_limit: PATIENCE,

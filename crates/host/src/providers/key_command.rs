@@ -13,7 +13,7 @@ use pollux_model::shared::endpoint::KeySource;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::helpers::helper;
+use crate::helpers::{helper, with_safe_path};
 
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// More output than this is not a key.
@@ -51,8 +51,7 @@ impl KeyCommand {
             _ => helper(name, env),
         };
         let file = file.ok_or_else(|| invalid(format!("`{name}` was not found on PATH")))?;
-        let variables = env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let mut program = Program::new(file, arguments.to_vec(), home, variables);
+        let mut program = Program::new(file, arguments.to_vec(), home, with_safe_path(env.iter(), env));
         program.time_limit = Some(TIME_LIMIT);
         program.output_limit = MAX_OUTPUT;
         let background = Background::guarded(background);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::Loaded;
-use crate::helpers::{git, helper};
+use crate::helpers::{git, helper, with_safe_path};
 
 /// The tools whose calls get a checkpoint; upstream's.
 const EDITORS: [&str; 2] = ["write_file", "replace"];
@@ -50,7 +50,7 @@ pub(crate) async fn open_shadow(
     let setup = ShadowSetup {
         folder: loaded.home.history_dir().join(name),
         root: project.root().to_path_buf(),
-        environment: loaded.command_env(),
+        environment: with_safe_path(loaded.command_env(), &loaded.env),
         git: git(&loaded.env).into_os_string(),
     };
     let repository = ShadowRepository::open(setup, Arc::clone(background), &CancellationToken::new()).await;

@@ -68,6 +68,79 @@ async fn an_existing_shadow_repository_is_used_again() {
 }
 
 #[tokio::test]
+async fn replaced_and_deleted_files_are_restored() {
+    let workspace = Workspace::empty();
+    let cancel = CancellationToken::new();
+    let shadow = open(&workspace, "git").await.unwrap();
+    workspace.write("file", "a file");
+    workspace.write("folder/inner", "in a folder");
+    workspace.write("gone", "deleted later");
+    workspace.write("moved/inner", "behind a link later");
+    let first = shadow.snapshot("replace", &cancel).await.unwrap();
+    std::fs::remove_file(workspace.root().join("file")).unwrap();
+    std::fs::remove_file(workspace.root().join("gone")).unwrap();
+    std::fs::remove_dir_all(workspace.root().join("folder")).unwrap();
+    workspace.write("file/inner", "a folder now");
+    workspace.write("folder", "a file now");
+    std::fs::rename(workspace.root().join("moved"), workspace.root().join("target")).unwrap();
+    workspace.write("target/inner", "changed");
+    std::os::unix::fs::symlink("target", workspace.root().join("moved")).unwrap();
+    let second = shadow.snapshot("replace", &cancel).await.unwrap();
+    assert_eq!(
+        shadow_git(&workspace, &["ls-tree", "-r", "--name-only", &second]),
+        "file/inner\nfolder\nmoved\ntarget/inner\n"
+    );
+    shadow.restore(&first, &cancel).await.unwrap();
+    let read = |name: &str| workspace.read(name).unwrap();
+    let found = ["file", "folder/inner", "gone", "moved/inner"].map(read);
+    assert_eq!(found, ["a file", "in a folder", "deleted later", "behind a link later"]);
+    assert!(!workspace.root().join("target").exists());
+}
+
+#[tokio::test]
+async fn no_program_of_a_repository_in_the_project_runs() {
+    let workspace = Workspace::empty();
+    let cancel = CancellationToken::new();
+    workspace.write("inner/file", "one");
+    let marker = workspace.folder.path().join("ran");
+    workspace.write("run", &format!("#!/bin/sh\necho \"$0\" >>'{}'\n", marker.display()));
+    let run = workspace.root().join("run");
+    std::fs::set_permissions(&run, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let inner = workspace.root().join("inner");
+    let git = |arguments: &[&str]| {
+        let mut git = command("git", &inner);
+        git.args(["-c", "user.name=x", "-c", "user.email=x"]).args(arguments);
+        assert!(git.status().unwrap().success(), "{arguments:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    git(&["commit", "-qm", "inner"]);
+    let program = run.to_string_lossy().into_owned();
+    git(&["config", "core.fsmonitor", &program]);
+    git(&["config", "filter.x.clean", &program]);
+    workspace.write("inner/.gitattributes", "* filter=x\n");
+    workspace.write("inner/file", "two");
+    std::fs::create_dir_all(inner.join(".git/hooks")).unwrap();
+    std::os::unix::fs::symlink(&run, inner.join(".git/hooks/post-index-change")).unwrap();
+    let shadow = open(&workspace, "git").await.unwrap();
+    // A shadow repository of before, or of gemini-cli, knows the repository.
+    let inner_head = String::from_utf8(
+        command("git", &inner).args(["-c", "core.fsmonitor=", "rev-parse", "HEAD"]).output().unwrap().stdout,
+    );
+    let entry = format!("160000,{},inner", inner_head.unwrap().trim());
+    shadow_git(&workspace, &["update-index", "--add", "--cacheinfo", &entry]);
+    let first = shadow.snapshot("replace", &cancel).await.unwrap();
+    workspace.write("inner/file", "three");
+    shadow.snapshot("replace", &cancel).await.unwrap();
+    shadow.restore(&first, &cancel).await.unwrap();
+    assert_eq!(workspace.read("inner/file").as_deref(), Some("three"), "it has a history of its own");
+    assert!(!marker.exists(), "{:?}", std::fs::read_to_string(&marker));
+    // The repository would run it.
+    assert!(command("git", &inner).arg("status").output().unwrap().status.success());
+    assert!(marker.exists());
+}
+
+#[tokio::test]
 async fn an_unknown_commit_changes_nothing() {
     let workspace = Workspace::empty();
     let shadow = open(&workspace, "git").await.unwrap();

@@ -10,6 +10,7 @@ use pollux_config::env::Env;
 use pollux_config::files::{self, Mode};
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_front::editors::find_program;
+use pollux_host::helpers::with_safe_path;
 
 use super::Clip;
 
@@ -109,7 +110,7 @@ fn printed(program: &Path, arguments: &[&str], env: &Env, until: Instant) -> Res
         .args(arguments)
         .current_dir(env.cwd())
         .env_clear()
-        .envs(env.iter())
+        .envs(with_safe_path(env.iter(), env))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
