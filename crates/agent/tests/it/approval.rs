@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pollux_agent::GrantReach;
+use pollux_config::files::{self, Mode};
 use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest, Outcome, Subject};
 use pollux_domain::event::{CallDecision, CallStatus, Event, Op, TurnEnd};
 use pollux_domain::tool::{
@@ -289,7 +290,7 @@ async fn without_a_user_a_tool_that_has_changed_is_denied_with_its_own_advice() 
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     let pins = file.with_file_name("auto-saved-tools.json");
     let pinned = std::fs::read_to_string(&pins).unwrap();
-    std::fs::write(&pins, pinned.replace("first", "another")).unwrap();
+    files::replace(&pins, pinned.replace("first", "another").as_bytes(), Mode::Private).unwrap();
 
     let options = Options {
         lines: call(),
