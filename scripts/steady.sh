@@ -5,6 +5,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=${1:-20} at_once=${2:-1}
+if [[ ! $runs =~ ^[1-9][0-9]*$ || ! $at_once =~ ^[1-9][0-9]*$ ]]; then
+  echo "usage: scripts/steady.sh [RUNS] [AT_ONCE], both at least 1" >&2
+  exit 2
+fi
 folder=target/steady
 rm -rf "$folder"
 mkdir -p "$folder"

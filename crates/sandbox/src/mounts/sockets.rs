@@ -16,7 +16,7 @@ const ALL: &str = "/proc/net/unix";
 /// The fields before the path.
 const FIELDS: usize = 7;
 /// How often the table is read. The kernel gives it out in pieces, and passes over a socket if others next to it are
-/// closed in between: about one of 10,000 reads on a busy machine.
+/// closed in between.
 const READS: usize = 3;
 /// With more, the sandbox does not start.
 const MAX_SOCKETS: usize = 2000;
