@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 use crate::keys::{Command, KeyMap};
 pub use buffer::Mark;
 pub use completion::{Candidates, Kind, Wanted};
+pub(crate) use paste::may_be_pasted;
 pub use popup::Item;
 pub use view::Look;
 pub use vim::VimMode;
@@ -263,7 +264,7 @@ impl Composer {
 
     /// Another text, the cursor at its end; it can be undone.
     pub fn set_text(&mut self, text: &str) {
-        self.search = None;
+        self.stop_search();
         self.completion.close();
         self.buffer.set(text);
     }
@@ -273,7 +274,7 @@ impl Composer {
         if text.is_empty() {
             return;
         }
-        self.search = None;
+        self.stop_search();
         self.completion.close();
         let apart = if self.buffer.is_empty() { "" } else { "\n\n" };
         self.buffer.go(Pos::default());
@@ -283,6 +284,7 @@ impl Composer {
 
     /// Removes a text that [`Self::prepend`] inserted, unless it was edited since.
     pub fn remove(&mut self, text: &str) {
+        self.stop_search();
         let raw = self.buffer.raw();
         let text = self.buffer.folds.protect(text).into_owned();
         if text.is_empty() {
@@ -299,7 +301,6 @@ impl Composer {
             Some(after) => format!("{before}{after}"),
             None => before.strip_suffix("\n\n").unwrap_or(before).to_owned(),
         };
-        self.search = None;
         self.completion.close();
         self.buffer.set_raw(rest);
     }
@@ -315,12 +316,14 @@ impl Composer {
         self.buffer.mark()
     }
 
-    /// Inserts something at a mark, or at the cursor if the text with the mark is gone. The cursor stays where it is in
-    /// the text; if it is at the mark, it goes behind what is inserted.
+    /// Inserts something into the prompt at a mark, or at the cursor if the text with the mark is gone. The cursor stays
+    /// where it is in the text; if it is at the mark, it goes behind what is inserted. A search goes on.
     pub fn at<T>(&mut self, mark: Mark, insert: impl FnOnce(&mut Self) -> T) -> T {
+        let search = self.set_search_aside();
         let back = self.buffer.open_mark(mark);
         let inserted = insert(self);
         self.buffer.close_mark(back);
+        self.resume_search(search);
         inserted
     }
 
@@ -374,11 +377,6 @@ impl Composer {
             self.take_choice();
         }
         true
-    }
-
-    /// Ends a search and restores the draft.
-    pub fn close_search(&mut self) {
-        self.stop_search();
     }
 
     /// Shows the prompt before, as Up does.

@@ -19,10 +19,10 @@ const MAX_READS: usize = 8;
 
 /// What is said if a prompt was to be sent and was not.
 const PASTED: &str = "Pasted. Press Enter to send.";
-const WAITS: &str = "Reading the clipboard; the prompt will then be sent (esc to cancel)";
+const WAITS: &str = "Waiting for the clipboard before sending (esc to cancel)";
 const WHITESPACE: &str = "The clipboard contains only whitespace.";
 /// The same if the prompt is not sent then.
-const PASTES: &str = "Reading the clipboard; press Enter again when it is pasted (esc to cancel)";
+const PASTES: &str = "Reading the clipboard; press Enter after the paste to send (esc to cancel)";
 /// The same on the right side of the mode line if no prompt waits.
 pub(super) const READS: &str = "Reading the clipboard…";
 
@@ -46,7 +46,7 @@ impl App {
 
     pub(super) fn read_clipboard(&mut self, now: Instant) -> Vec<Action> {
         if self.clipboard.places.len() >= MAX_READS {
-            self.toast("The clipboard has not answered yet.", now);
+            self.toast("Still reading the clipboard.", now);
             return Vec::new();
         }
         let place = self.composer.mark();
@@ -121,8 +121,6 @@ impl App {
         if !self.end_read(place) {
             return Vec::new();
         }
-        // The text goes into the prompt, not into the history search.
-        self.composer.close_search();
         let reaction = self.composer.at(place, insert);
         if let Reaction::Toast(toast @ Toast::PasteTooLong) = reaction {
             self.paste_problem(&toast.text(&self.settings.keys), state, now);
@@ -141,6 +139,11 @@ impl App {
                 Vec::new()
             }
             Some(waiting) if is_awaited && waiting.sends => self.send_pasted(waiting.sending),
+            // The prompt is behind the history search.
+            _ if self.composer.searching() => {
+                self.toast("Pasted into the prompt.", now);
+                Vec::new()
+            }
             Some(_) => {
                 self.toast(if self.composer.is_blank() { WHITESPACE } else { PASTED }, now);
                 Vec::new()

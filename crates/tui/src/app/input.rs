@@ -7,7 +7,7 @@ use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 
 use super::dialogs::Holder;
 use super::{Action, App, TOAST};
-use crate::composer::{Reaction, Submission};
+use crate::composer::{Reaction, Submission, may_be_pasted};
 use crate::dialog::Verdict;
 use crate::keys::{Command, Context};
 
@@ -43,9 +43,9 @@ impl App {
             let reaction = self.composer.key(key, now);
             actions.extend(self.react(reaction, key, now));
         }
-        // Commands take effect before the following keys are handled.
+        // Commands take effect before the following keys are handled, and Esc after what Enter did.
         let mut at = 0;
-        for run in pressed.chunk_by(|one, other| is_text(one) && is_text(other)) {
+        for run in pressed.chunk_by(|one, other| may_be_pasted(one) && may_be_pasted(other)) {
             // What follows the key that gives a command the keyboard may be a password.
             if run.first().is_some_and(|key| self.gives_keyboard(key)) {
                 actions.extend(self.keys(pressed.get(at + 1..).unwrap_or_default(), now));

@@ -163,6 +163,13 @@ impl Buffer {
         }
     }
 
+    /// Puts a text in place of this one, with its marks and undo history; the cut text stays.
+    pub(crate) fn restore(&mut self, other: Self) {
+        let register = std::mem::take(&mut self.register);
+        let revision = self.revision.max(other.revision) + 1;
+        *self = Self { width: self.width, revision, register, ..other };
+    }
+
     /// Clears text and undo history; the cut text stays.
     pub(crate) fn reset(&mut self) {
         let register = std::mem::take(&mut self.register);

@@ -230,6 +230,11 @@ impl Composer {
     }
 }
 
+/// Whether a key may be part of pasted text.
+pub(crate) fn may_be_pasted(event: &KeyEvent) -> bool {
+    pasted_char(event).is_some()
+}
+
 /// The character of a key in pasted text.
 fn pasted_char(event: &KeyEvent) -> Option<char> {
     if event.kind == KeyEventKind::Release {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crossterm::event::KeyEvent;
 use pollux_domain::terminal_text::one_line;
 
-use super::buffer::Pos;
+use super::buffer::Buffer;
 use super::input::typed_char;
 use super::popup::{Item, Popup};
 use super::{Composer, Reaction, Sending};
@@ -23,12 +23,12 @@ pub(crate) struct Search {
     /// Where the prompts that were found stand in the history.
     hits: Vec<usize>,
     pub(crate) popup: Popup,
-    /// The draft and its cursor.
-    draft: (String, Pos),
+    /// The prompt before the search.
+    draft: Buffer,
 }
 
 impl Search {
-    fn start(history: &[String], draft: (String, Pos)) -> Self {
+    fn start(history: &[String], draft: Buffer) -> Self {
         let mut seen = HashSet::new();
         let entries = history.iter().enumerate().rev().filter(|(_, entry)| seen.insert(entry.as_str()));
         let entries = entries.map(|(index, entry)| (index, entry.to_lowercase())).collect();
@@ -54,7 +54,7 @@ impl Composer {
     pub(super) fn start_search(&mut self) -> Reaction {
         self.completion.close();
         self.mode_changes += 1;
-        let draft = (self.buffer.raw(), self.buffer.cursor());
+        let draft = self.buffer.clone();
         self.search = Some(Search::start(self.history().entries(), draft));
         self.searched()
     }
@@ -82,9 +82,23 @@ impl Composer {
 
     /// Restores the draft.
     pub(super) fn stop_search(&mut self) {
-        if let Some(Search { draft: (raw, cursor), .. }) = self.search.take() {
-            self.buffer.set_raw(raw);
-            self.buffer.go(cursor);
+        if let Some(search) = self.search.take() {
+            self.buffer.restore(search.draft);
+        }
+    }
+
+    /// Makes the draft the text, as without a search, until [`Self::resume_search`].
+    pub(super) fn set_search_aside(&mut self) -> Option<Search> {
+        let mut search = self.search.take()?;
+        std::mem::swap(&mut self.buffer, &mut search.draft);
+        Some(search)
+    }
+
+    pub(super) fn resume_search(&mut self, search: Option<Search>) {
+        if let Some(mut search) = search {
+            std::mem::swap(&mut self.buffer, &mut search.draft);
+            self.completion.close();
+            self.search = Some(search);
         }
     }
 
@@ -115,9 +129,13 @@ impl Composer {
 
     /// Ends the search with the found prompt, or with the search text.
     fn take_hit(&mut self) {
-        let hit = self.search.take().and_then(|search| search.hit());
-        if let Some(entry) = hit.and_then(|index| self.history().entries().get(index).cloned()) {
-            self.buffer.set(&entry);
+        let hit = self.search.as_ref().and_then(Search::hit);
+        let hit = hit.and_then(|index| self.history().entries().get(index).cloned());
+        let sought = self.buffer.raw();
+        self.stop_search();
+        match hit {
+            Some(entry) => self.buffer.set(&entry),
+            None => self.buffer.set_raw(sought),
         }
     }
 }

@@ -129,12 +129,12 @@ fn every_hook_is_switched_off_and_on() {
 
 #[test]
 fn a_prompt_waits_for_a_slow_clipboard() {
-    // It answers when the test writes to its pipe.
-    let reads = "#!/bin/sh\ncase \"$*\" in *image*) exit 1;; esac\ncat \"$HOME/pipe\"\n";
+    // It answers when the test moves an answer to its place.
+    let reads = "#!/bin/sh\ncase \"$*\" in *image*) exit 1;; esac\ncd \"$HOME\"\n\
+                 until mv answer taken 2> /dev/null; do sleep 0.02; done\ncat taken\n";
     let home = TestHome::new().home_file("bin/wl-paste", reads);
-    let (bin, pipe) = (home.home().join("bin"), home.home().join("pipe"));
+    let (bin, answer) = (home.home().join("bin"), home.home().join("answer"));
     fs::set_permissions(bin.join("wl-paste"), fs::Permissions::from_mode(0o755)).unwrap();
-    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let home = home.env("PATH", &path).env("WAYLAND_DISPLAY", "wayland-0");
     let scene = Scene::with(home, [reply().text("I see it.")]);
@@ -143,15 +143,12 @@ fn a_prompt_waits_for_a_slow_clipboard() {
         .type_text("look at ")
         .key("Ctrl+V")
         .key("Enter")
-        .expect("Reading the clipboard; the prompt will then be sent");
-    fs::write(&pipe, "").unwrap();
+        .expect("Waiting for the clipboard before sending");
+    fs::write(&answer, "").unwrap();
     screen.expect("⚠ The clipboard has neither text nor an image. The prompt was not sent.");
-    screen
-        .expect("> look at")
-        .key("Ctrl+V")
-        .key("Enter")
-        .expect("Reading the clipboard; the prompt will then be sent");
-    fs::write(&pipe, "the blue door").unwrap();
+    screen.expect("> look at").key("Ctrl+V").key("Enter").expect("Waiting for the clipboard before sending");
+    fs::write(answer.with_extension("draft"), "the blue door").unwrap();
+    fs::rename(answer.with_extension("draft"), &answer).unwrap();
     screen.expect("✦ I see it.");
     quit(screen);
     assert_eq!(super::last(&scene, 0), "look at the blue door");

@@ -4,8 +4,8 @@ use super::*;
 use crate::composer::Mark;
 
 const PASTED: &str = "Pasted. Press Enter to send.";
-const PASTES: &str = "Reading the clipboard; press Enter again when it is pasted (esc to cancel)";
-const WAITS: &str = "Reading the clipboard; the prompt will then be sent (esc to cancel)";
+const PASTES: &str = "Reading the clipboard; press Enter after the paste to send (esc to cancel)";
+const WAITS: &str = "Waiting for the clipboard before sending (esc to cancel)";
 
 fn stage() -> Stage {
     Stage::new(80, 20)
@@ -34,7 +34,7 @@ fn enter_waits_for_the_clipboard_and_sends_its_content() {
     assert!(stage.shown().contains(WAITS) && stage.shown().contains("> see please"), "{}", stage.shown());
     let now = stage.now;
     assert_eq!(stage.app.paste_image("/tmp/a.png", place, now), submit("see @/tmp/a.png please"));
-    assert!(stage.app.composer.is_empty() && !stage.shown().contains("Reading"), "{}", stage.shown());
+    assert!(stage.app.composer.is_empty() && !stage.shown().contains(WAITS), "{}", stage.shown());
     assert_eq!(stage.app.paste_text("late", place, now), [], "each read has one answer");
     assert!(stage.app.composer.is_empty());
 }
@@ -96,28 +96,10 @@ fn a_paste_does_not_become_part_of_a_command_unseen() {
 
 #[test]
 fn a_waiting_prompt_is_sent_in_its_mode_or_not_at_all() {
-    // Prompt mode, then shell mode, and the reverse.
-    for keys in [&['!'][..], &['!', '\u{8}']] {
-        let mut stage = stage();
-        let place = paste(&mut stage);
-        assert_eq!(stage.enter(), []);
-        for key in keys {
-            let code = if *key == '!' { KeyCode::Char('!') } else { KeyCode::Backspace };
-            assert_eq!(stage.press(code, KeyModifiers::NONE), []);
-        }
-        let now = stage.now;
-        assert_eq!(stage.app.paste_text("x", place, now), []);
-        assert_eq!(stage.app.composer.text(), "x");
-    }
-    let mut stage = stage();
-    stage.write("!");
-    let place = paste(&mut stage);
-    assert_eq!(stage.enter(), []);
-    stage.press(KeyCode::Backspace, KeyModifiers::NONE);
-    let now = stage.now;
-    assert_eq!(stage.app.paste_text("x", place, now), []);
     // With text, the mode changes if the queue is taken back.
-    stage.app.composer.set_text("see ");
+    let mut stage = stage();
+    let now = stage.now;
+    stage.write("see ");
     let place = paste(&mut stage);
     assert_eq!(stage.enter(), []);
     stage.app.composer.set_shell_mode(true);
@@ -137,6 +119,26 @@ fn keys_after_enter_in_the_same_input_batch_change_the_prompt() {
     assert_eq!(stage.app.keys(&keys, now), []);
     assert_eq!(stage.app.paste_text("x", place, now), []);
     assert_eq!(stage.app.composer.text(), "see xy");
+}
+
+#[test]
+fn escape_after_enter_in_the_same_input_batch_cancels_the_paste() {
+    for busy in [false, true] {
+        let mut stage = stage();
+        let now = stage.now;
+        if busy {
+            stage.app.begin_turn("first", false, now);
+        }
+        stage.write("see ");
+        let place = paste(&mut stage);
+        let keys = [KeyCode::Enter, KeyCode::Esc].map(|code| KeyEvent::new(code, KeyModifiers::NONE));
+        stage.now += Duration::from_millis(100);
+        let now = stage.now;
+        assert_eq!(stage.app.keys(&keys, now), []);
+        assert!(stage.shown().contains("Paste cancelled."), "{}", stage.shown());
+        assert_eq!(stage.app.paste_text("x", place, now), []);
+        assert_eq!(stage.app.composer.text(), "see ");
+    }
 }
 
 #[test]
@@ -180,6 +182,9 @@ fn who_looks_for_another_prompt_does_not_send_the_one_that_waits() {
         }
         let now = stage.now;
         assert_eq!(stage.app.paste_text("it", place, now), [], "{key}");
+        if key == 'r' {
+            stage.press(KeyCode::Esc, KeyModifiers::NONE);
+        }
         assert_eq!(stage.app.composer.text(), "see it", "{key}");
     }
     // History.
@@ -241,14 +246,16 @@ fn enter_in_the_same_input_batch_as_ctrl_v_waits() {
     let mut stage = stage();
     let now = stage.now;
     let key = |code, modifiers| KeyEvent::new(code, modifiers);
-    let keys = [
-        key(KeyCode::Char('a'), KeyModifiers::NONE),
-        key(KeyCode::Char('v'), KeyModifiers::CONTROL),
-        key(KeyCode::Enter, KeyModifiers::NONE),
-    ];
-    let actions = stage.app.keys(&keys, now);
-    let [Action::PasteClipboard(place)] = actions.as_slice() else { panic!("{actions:?}") };
-    assert_eq!(stage.app.paste_text("b", *place, now), submit("ab"));
+    for with in [KeyModifiers::CONTROL, KeyModifiers::SUPER] {
+        let keys = [
+            key(KeyCode::Char('a'), KeyModifiers::NONE),
+            key(KeyCode::Char('v'), with),
+            key(KeyCode::Enter, KeyModifiers::NONE),
+        ];
+        let actions = stage.app.keys(&keys, now);
+        let [Action::PasteClipboard(place)] = actions.as_slice() else { panic!("{actions:?}") };
+        assert_eq!(stage.app.paste_text("b", *place, now), submit("ab"));
+    }
 }
 
 #[test]
@@ -261,7 +268,7 @@ fn without_content_a_waiting_prompt_is_not_sent() {
     stage.app.paste_failed("The clipboard is empty.", place, now);
     let shown = stage.shown();
     assert!(shown.contains("⚠ The clipboard is empty. The prompt was not sent."), "{shown}");
-    assert!(shown.contains("> see") && !shown.contains("Reading"), "{shown}");
+    assert!(shown.contains("> see") && !shown.contains(WAITS), "{shown}");
     assert_eq!(stage.enter(), submit("see"));
     // Whitespace alone is not a prompt.
     let place = paste(&mut stage);
@@ -296,7 +303,7 @@ fn escape_and_ctrl_c_cancel_the_wait_and_the_paste() {
             assert_eq!(stage.press(code, modifiers), []);
             let shown = stage.shown();
             assert!(shown.contains("Paste cancelled. The prompt was not sent."), "{shown}");
-            assert!(shown.contains("> see") && !shown.contains("Reading"), "{shown}");
+            assert!(shown.contains("> see") && !shown.contains(WAITS), "{shown}");
             assert_eq!(stage.app.paste_text("late", place, now), []);
             assert_eq!(stage.app.composer.text(), "see");
             assert_eq!(stage.enter().len(), 1, "it can be sent without");
@@ -333,7 +340,7 @@ fn several_reads_are_awaited() {
         paste(&mut stage);
     }
     assert_eq!(stage.press(KeyCode::Char('v'), KeyModifiers::CONTROL), []);
-    assert!(stage.shown().contains("The clipboard has not answered yet."), "{}", stage.shown());
+    assert!(stage.shown().contains("Still reading the clipboard."), "{}", stage.shown());
 }
 
 #[test]
@@ -362,11 +369,21 @@ fn content_goes_into_the_prompt_whatever_has_focus() {
     stage.enter();
     stage.write("draft ");
     let place = paste(&mut stage);
+    for _ in 0..3 {
+        stage.press(KeyCode::Left, KeyModifiers::NONE);
+    }
+    let inside = paste(&mut stage);
     stage.press(KeyCode::Char('r'), KeyModifiers::CONTROL);
+    stage.write("ol");
     let now = stage.now;
-    stage.app.paste_text("one\ntwo", place, now);
-    assert!(stage.app.composer.text().contains("one\ntwo"), "{}", stage.app.composer.text());
-    assert!(stage.app.composer.text().contains("draft"), "{}", stage.app.composer.text());
+    for (pasted, place) in [("one\ntwo", place), ("-", inside)] {
+        assert_eq!(stage.app.paste_text(pasted, place, now), []);
+        assert!(stage.app.composer.searching() && stage.shown().contains("Pasted into the prompt."));
+    }
+    // The search has its own text, and Esc leads back to the prompt.
+    stage.write("d");
+    stage.press(KeyCode::Esc, KeyModifiers::NONE);
+    assert_eq!(stage.app.composer.text(), "dra-ft one\ntwo");
     // An approval prompt is open; the pasted text does not answer it.
     stage.app.set_text("");
     let place = paste(&mut stage);
