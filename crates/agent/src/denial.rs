@@ -50,21 +50,29 @@ fn advice(approvals: &Approvals, verdict: &Verdict, request: &Request<'_>, by: D
         }
         DeniedBy::Hook => return Some("To allow it, change the hook.".to_owned()),
     }
+    let engine = approvals.engine();
     let allows = |mode: &ApprovalMode| {
         let request = Request { mode: *mode, ..request.clone() };
-        approvals.engine().decide(&request).decision == Decision::Allow
+        engine.decide(&request).decision == Decision::Allow
     };
     let modes = [ApprovalMode::AutoEdit, ApprovalMode::Yolo];
-    let advice = match verdict.rule.as_ref().filter(|rule| rule.tier != "default") {
-        Some(rule) if rule.tier == "admin" => "Only an administrator can change this rule.",
-        Some(_) => "To allow it, change this rule.",
-        None => "To allow it, add a policy rule.",
-    };
-    if let Some(mode) = modes.iter().filter(|mode| **mode != request.mode).find(|mode| allows(mode)) {
+    let is_usable =
+        |mode: &ApprovalMode| *mode != request.mode && (*mode != ApprovalMode::Yolo || engine.allows_yolo());
+    if let Some(mode) = modes.iter().find(|mode| is_usable(mode) && allows(mode)) {
         let where_to = if approvals.trusted { "" } else { ", in a trusted folder or with --skip-trust" };
         return Some(format!("To allow it, use --approval-mode {mode} or a policy rule{where_to}."));
     }
-    Some(advice.to_owned())
+    if verdict.is_by_default() {
+        return Some("To allow it, add a policy rule.".to_owned());
+    }
+    // Otherwise the reason is not a rule, such as an untrusted folder or an unreadable policy file.
+    let rule = verdict.rule.as_ref()?;
+    Some(match &rule.path {
+        _ if rule.tier == "admin" => "Only an administrator can change this rule.".to_owned(),
+        None => format!("To allow it, change {}.", rule.source),
+        Some(_) if verdict.reason.contains(&rule.label) => "To allow it, change this rule.".to_owned(),
+        Some(_) => format!("To allow it, change the rule `{}` in {}.", rule.label, rule.source),
+    })
 }
 
 #[cfg(test)]

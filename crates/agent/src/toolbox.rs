@@ -32,6 +32,7 @@ pub(crate) struct Toolbox {
     /// Tools hidden because a headless run cannot approve their calls.
     for_approval: HashSet<String>,
     trusted: bool,
+    allows_yolo: bool,
     /// Whose tools were chosen for it: what is there is declared, and nothing else exists.
     is_subagents: bool,
     /// How much of it the model is offered.
@@ -55,6 +56,7 @@ impl Toolbox {
             declared,
             for_approval: HashSet::new(),
             trusted: approvals.trusted,
+            allows_yolo: approvals.engine().allows_yolo(),
             is_subagents: false,
             offer: ToolOffer::default(),
         };
@@ -234,10 +236,14 @@ impl Toolbox {
     fn hidden(&self, tool: &dyn Tool, name: &str) -> ToolFailure {
         let spec = tool.spec();
         let message = if self.for_approval.contains(&spec.name) {
-            let mode = if spec.kind == ToolKind::Edit { "auto_edit" } else { "yolo" };
+            let mode = match spec.kind {
+                ToolKind::Edit => "--approval-mode auto_edit, ",
+                _ if self.allows_yolo => "--approval-mode yolo, ",
+                _ => "",
+            };
             format!(
                 "Tool \"{name}\" not found among the allowed tools: it requires approval, which a headless run \
-                 cannot ask for. To allow it, use --approval-mode {mode}, --allowed-tools {} or a policy rule{}.",
+                 cannot ask for. To allow it, use {mode}--allowed-tools {} or a policy rule{}.",
                 spec.name,
                 if self.trusted { "" } else { ", in a trusted folder or with --skip-trust" },
             )

@@ -18,11 +18,22 @@ pub fn call_summary(args: &JsonObject, paths: &PathDisplay) -> String {
     cut(one_line(&telling_argument(args, paths)))
 }
 
-/// The same without secrets. They are removed before the text is cut: the rest of a secret may not be recognised.
+/// The same as [`call_summary`] without secrets.
 pub fn redacted_call_summary(args: &JsonObject, paths: &PathDisplay) -> String {
-    let line = one_line(&redacted(&plain(&telling_argument(args, paths))));
+    cut(without_secrets(&telling_argument(args, paths)))
+}
+
+/// A command inside a message, in backticks: one line of at most 200 characters, without secrets. It has no backticks of its
+/// own, so that it cannot pass for the rest of the message.
+pub fn quoted(command: &str) -> String {
+    format!("`{}`", cut(without_secrets(command)).replace('`', "'"))
+}
+
+/// One line. Secrets are removed before it is cut: the rest of a secret may not be recognised.
+fn without_secrets(text: &str) -> String {
+    let line = one_line(&redacted(&plain(text)));
     // Characters that a line leaves out may have divided a secret.
-    cut(redacted(&line).into_owned())
+    redacted(&line).into_owned()
 }
 
 fn cut(text: String) -> String {
@@ -82,6 +93,13 @@ mod tests {
     fn a_long_summary_is_cut() {
         let cut = summary(json!({"query": "x".repeat(500)}));
         assert_eq!((cut.chars().count(), cut.ends_with('…')), (LONGEST, true));
+    }
+
+    #[test]
+    fn a_quoted_command_ends_where_its_quotes_end() {
+        assert_eq!(quoted("ls -l"), "`ls -l`");
+        assert_eq!(quoted("a `b`\nc\u{1b}[2J"), "`a 'b' c`");
+        assert_eq!(quoted(&"x".repeat(500)).chars().count(), LONGEST + 2);
     }
 
     #[test]

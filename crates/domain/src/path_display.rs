@@ -17,13 +17,13 @@ impl PathDisplay {
     pub fn shown(&self, path: &Path) -> String {
         let path = self.absolute(path);
         if let Some(inside) = self.inside(&path) {
-            let whole = inside.as_os_str().is_empty();
-            return if whole { ".".to_owned() } else { inside.display().to_string() };
+            return of_workspace(inside);
         }
         let home = self.home.as_ref().filter(|home| home.parent().is_some());
         match home.and_then(|home| path.strip_prefix(home).ok()) {
             Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
             Some(rest) => format!("~/{}", rest.display()),
+            None if path.is_relative() => of_workspace(&path),
             None => path.display().to_string(),
         }
     }
@@ -46,12 +46,15 @@ impl PathDisplay {
         }
     }
 
+    /// The path without `.` and `..`. Without a workspace, it stays relative and keeps what leads out of it.
     fn absolute(&self, path: &Path) -> PathBuf {
         let start = self.workspace.first().cloned().unwrap_or_default();
         let mut whole = PathBuf::new();
         for part in start.join(path).components() {
+            let is_out = whole.components().next_back().is_none_or(|last| last == Component::ParentDir);
             match part {
                 Component::CurDir => {}
+                Component::ParentDir if is_out => whole.push(part),
                 Component::ParentDir => drop(whole.pop()),
                 other => whole.push(other),
             }
@@ -63,6 +66,10 @@ impl PathDisplay {
     pub fn inside<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         self.workspace.iter().find_map(|root| path.strip_prefix(root).ok())
     }
+}
+
+fn of_workspace(inside: &Path) -> String {
+    if inside.as_os_str().is_empty() { ".".to_owned() } else { inside.display().to_string() }
 }
 
 #[cfg(test)]
@@ -87,6 +94,18 @@ mod tests {
         assert_eq!(paths.folder(Path::new("/data/p")), "the workspace");
         assert_eq!(paths.folder(Path::new("/data/p/src")), "src/");
         assert_eq!(paths.folder(Path::new("/var")), "/var");
+    }
+
+    #[test]
+    fn without_a_workspace_a_path_shows_where_it_leads() {
+        let paths = PathDisplay::default();
+        let shown = |path: &str| paths.shown(Path::new(path));
+        assert_eq!(shown("../../.ssh/authorized_keys"), "../../.ssh/authorized_keys");
+        assert_eq!(shown("a/../../b"), "../b");
+        assert_eq!(shown("./a/../b"), "b");
+        assert_eq!(shown("."), ".");
+        assert_eq!(shown("/../etc/hosts"), "/etc/hosts");
+        assert_eq!(paths.folder(Path::new(".")), "the workspace");
     }
 
     #[test]

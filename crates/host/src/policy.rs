@@ -16,6 +16,7 @@ use pollux_tools::real_path;
 use serde_json::Value;
 
 use super::{Loaded, agent_servers, agents, extensions};
+use crate::helpers::caches;
 use crate::request::Request;
 
 pub use super::server_names::{only_servers, server_names};
@@ -29,6 +30,7 @@ pub fn engine(options: &Request, loaded: &Loaded, workspaces: &[PathBuf]) -> Arc
         trusted,
         disable_always_allow: flag(loaded, "security.disableAlwaysAllow")
             || flag(loaded, "admin.secureModeEnabled"),
+        disable_yolo: security.disable_yolo,
         protect_build_files: security.protect_build_files,
         workspace_may_widen: flag(loaded, "security.projectMayWiden"),
         plans: plan_directory(loaded)
@@ -43,8 +45,8 @@ pub fn engine(options: &Request, loaded: &Loaded, workspaces: &[PathBuf]) -> Arc
 
 /// The search path for programs. Programs in the workspace or in folders that commands can write to are not used.
 pub fn search_path(loaded: &Loaded, workspaces: &[PathBuf]) -> SearchPath {
-    let temp = [loaded.env.non_empty("TMPDIR").unwrap_or("/tmp"), "/tmp", "/var/tmp"];
-    let open: Vec<PathBuf> = workspaces.iter().cloned().chain(temp.map(PathBuf::from)).collect();
+    let temp = [loaded.env.non_empty("TMPDIR").unwrap_or("/tmp"), "/tmp", "/var/tmp"].map(PathBuf::from);
+    let open: Vec<PathBuf> = workspaces.iter().cloned().chain(temp).chain(caches(&loaded.env)).collect();
     SearchPath::new(loaded.env.get("PATH").map(OsStr::new), &open)
 }
 

@@ -31,7 +31,7 @@ use self::call::{Hit, PolicyCall};
 use crate::checker::{self, CheckAnswer, CheckFailure, CheckerKind, CheckerRule, Resolver};
 use crate::disk::Disk;
 use crate::file::Problem;
-use crate::request::{Decision, ExternalCheck, Request, RuleSource, Verdict};
+use crate::request::{Decision, ExternalCheck, NO_RULE, Request, RuleSource, Verdict};
 use crate::rule::{Rule, Unreadable, UnreadableScope};
 use crate::tier::Tier;
 use crate::tool_name::{CalledName, SHELL};
@@ -48,6 +48,8 @@ pub struct Options {
     pub trusted: bool,
     /// `security.disableAlwaysAllow`, or secure mode.
     pub disable_always_allow: bool,
+    /// `security.disableYoloMode`, or secure mode. The front ends reject the mode; this is for advice.
+    pub disable_yolo: bool,
     /// `security.protectBuildFiles`.
     pub protect_build_files: bool,
     /// Whether the user lets workspace policies allow more than the user's own.
@@ -98,6 +100,7 @@ impl Default for Options {
             workspaces: Vec::new(),
             trusted: true,
             disable_always_allow: false,
+            disable_yolo: false,
             protect_build_files: true,
             workspace_may_widen: false,
             plans: Plans::Anywhere,
@@ -173,6 +176,11 @@ impl Engine {
     /// Problems in the loaded files.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+
+    /// Whether the yolo mode can be used.
+    pub fn allows_yolo(&self) -> bool {
+        !self.options.disable_yolo
     }
 
     /// The number of active rules.
@@ -510,7 +518,7 @@ pub(crate) fn named(source: &RuleSource) -> String {
 fn reason(hit: &Hit<'_>, call: &PolicyCall<'_>) -> String {
     let Some(rule) = hit.rule else {
         let how = if call.request.interactive { "" } else { " without a terminal" };
-        return format!("no rule matches `{}` in `{}` mode{how}", call.request.tool, call.request.mode);
+        return format!("{NO_RULE} `{}` in `{}` mode{how}", call.request.tool, call.request.mode);
     };
     let name = named(&rule.source);
     match hit.decision {

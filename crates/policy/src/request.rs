@@ -9,6 +9,7 @@ use pollux_domain::tool::Effect;
 use serde_json::Value;
 
 use crate::shell::CommandAnalysis;
+use crate::tier::Tier;
 
 /// A call to be decided on.
 #[derive(Debug, Clone)]
@@ -49,6 +50,9 @@ impl Decision {
     }
 }
 
+/// How the reason begins if no rule matches.
+pub(crate) const NO_RULE: &str = "no rule matches";
+
 /// A decision and where it comes from.
 #[derive(Debug, Clone)]
 pub struct Verdict {
@@ -67,6 +71,16 @@ pub struct Verdict {
     pub parts: Vec<PartVerdict>,
     /// External checkers to ask before the call runs; empty when the call is denied.
     pub checks: Vec<ExternalCheck>,
+}
+
+impl Verdict {
+    /// Whether it is that of a default rule, or no rule matches. A rule of the user's decides otherwise.
+    pub fn is_by_default(&self) -> bool {
+        match &self.rule {
+            Some(rule) => rule.tier == Tier::Default.as_str(),
+            None => self.reason.starts_with(NO_RULE),
+        }
+    }
 }
 
 /// The decision on one command of a command line.

@@ -253,7 +253,10 @@ impl Recorder {
 
     /// Whether all records are synced after a failure that was reported. Returns `true` only once per recovery.
     pub fn take_recovery(&self) -> bool {
-        self.recording.locked().syncing.as_ref().is_some_and(Syncing::take_recovery)
+        let recording = self.recording.locked();
+        // Who was told that recording has stopped must not believe that it goes on.
+        matches!(recording.target, Target::Open(_))
+            && recording.syncing.as_ref().is_some_and(Syncing::take_recovery)
     }
 
     /// A handle for the session's title, which also works while the recorder is in use elsewhere.

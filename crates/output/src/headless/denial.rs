@@ -1,6 +1,6 @@
 //! What users are told about a call that was denied.
 
-use pollux_domain::call_summary::redacted_call_summary;
+use pollux_domain::call_summary::{quoted, redacted_call_summary};
 use pollux_domain::event::CallReport;
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::redact::redacted;
@@ -13,7 +13,7 @@ pub(super) fn with_denial(report: &CallReport, message: &str) -> String {
         return message.to_owned();
     };
     let summary = redacted_call_summary(&report.args, &PathDisplay::default());
-    let call = if summary.is_empty() { String::new() } else { format!("Call: `{summary}`.") };
+    let call = if summary.is_empty() { String::new() } else { format!("Call: {}.", quoted(&summary)) };
     let denial = redacted(&plain(denial)).into_owned();
     let texts = [message.trim_end(), &call, &denial];
     texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")

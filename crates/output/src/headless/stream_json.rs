@@ -151,6 +151,10 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         | Event::Notice { severity: Severity::Info, code: code @ NoticeCode::Halted, message } => {
             Some(pollux::error(&plain(message), notice_code(*code), at))
         }
+        // It takes back the warning.
+        Event::Notice { severity: Severity::Info, code: NoticeCode::Durability, message } => {
+            Some(pollux::error(&plain(message), "SYNC_RECOVERED", at))
+        }
         _ => None,
     }
 }

@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use pollux_domain::call_summary::quoted;
+
 use super::brought::sources;
 use super::copies::matches;
 use super::reading::untold;
@@ -137,7 +139,8 @@ impl Engine {
             return None;
         }
         let disk = self.options.disk.as_deref()?;
-        let unknown = || Some(format!("`{}`: the files that its patch changes are not known", part.text));
+        let unknown =
+            || Some(format!("{}: the files that its patch changes are not known", quoted(&part.text)));
         let mut look = BoundedDisk::new(disk);
         let (touches, _) = shell::touches(part);
         let fed = understood.redirections.iter().filter(|found| !found.writes);
@@ -165,7 +168,7 @@ impl Engine {
                     return unknown();
                 };
                 if let Some(why) = text.lines().find_map(|line| self.names_protected(call, dir, line)) {
-                    return Some(format!("`{}`: {why}", part.text));
+                    return Some(format!("{}: {why}", quoted(&part.text)));
                 }
             }
         }

@@ -5,6 +5,7 @@
 use std::cell::OnceCell;
 
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::call_summary::quoted;
 use serde_json::Value;
 
 use super::reading::{NOHUP_FILE, ReadVerdict, is_behind_nohup};
@@ -98,7 +99,7 @@ impl Engine {
                     let is_open = !decision.spelt_out && decision.verdict.decision == Decision::Allow;
                     is_open.then(|| self.git_shows(part, &understood, &places, changes.any())).flatten()
                 };
-                let shown = || Some(format!("`{}`: {}", part.text, shown()?));
+                let shown = || Some(format!("{}: {}", quoted(&part.text), shown()?));
                 if let Some(why) = changed.or_else(|| decision.broad.then(patched).flatten()).or_else(shown) {
                     tighten(&mut decision.verdict, Decision::Ask, None, why);
                 }
@@ -160,7 +161,9 @@ impl Engine {
             });
             match nohup.map_or_else(|| self.reading(part, places), ReadVerdict::Closed) {
                 ReadVerdict::Unknown => {}
-                ReadVerdict::Closed(why) if asked => verdict.reason = format!("`{}`: {why}", part.text),
+                ReadVerdict::Closed(why) if asked => {
+                    verdict.reason = format!("{}: {why}", quoted(&part.text))
+                }
                 ReadVerdict::Closed(_) => {}
                 ReadVerdict::Open => {
                     harmless = true;
@@ -179,7 +182,7 @@ impl Engine {
                 false => self.beyond(hit.rule, part, places, exported, call),
             }
         {
-            tighten(&mut verdict, Decision::Ask, None, format!("`{}`: {why}", part.text));
+            tighten(&mut verdict, Decision::Ask, None, format!("{}: {why}", quoted(&part.text)));
         }
         PartDecision {
             vouched: hit.decision == Decision::Allow

@@ -6,6 +6,8 @@
 
 use std::path::{Path, PathBuf};
 
+use pollux_domain::call_summary::quoted;
+
 use super::Engine;
 use super::brought::Brings;
 use super::reading::{NOHUP_FILE, is_behind_nohup};
@@ -82,7 +84,10 @@ impl Engine {
     ) -> Option<String> {
         let nohup = is_behind_nohup(part);
         if nohup && changes.moves_nohup {
-            return Some(format!("`{}`: a command of the same line may replace `{NOHUP_FILE}`", part.text));
+            return Some(format!(
+                "{}: a command of the same line may replace `{NOHUP_FILE}`",
+                quoted(&part.text)
+            ));
         }
         let first = changes.before(at).next()?;
         let by = match first.program.as_str() {
@@ -91,8 +96,8 @@ impl Engine {
         };
         let links = || {
             Some(format!(
-                "`{}`: in the same line, {by} may bring links or secrets into the workspace",
-                part.text
+                "{}: in the same line, {by} may bring links or secrets into the workspace",
+                quoted(&part.text)
             ))
         };
         if runs_git(part) {
@@ -102,8 +107,8 @@ impl Engine {
             };
             if !places.all.iter().all(is_safe) {
                 return Some(format!(
-                    "`{}`: in the same line, {by} may bring another repository into the workspace",
-                    part.text
+                    "{}: in the same line, {by} may bring another repository into the workspace",
+                    quoted(&part.text)
                 ));
             }
             let writes = shell::touches(part).0.iter().any(|touch| touch.writes);
