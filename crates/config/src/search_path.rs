@@ -106,12 +106,12 @@ impl SearchPath {
     }
 
     /// As [`Self::find_safe`], for a program that makes a border around others: where links lead counts, and nobody of
-    /// a group may write to it either.
+    /// a group may write to it either. Returns where the links lead, because who can write them may change that later. A
+    /// program that goes by its name needs it as its first argument.
     pub fn find_guarded(&self, name: &str) -> Option<PathBuf> {
-        self.candidates(name, None).find(|file| {
-            let Ok(real) = file.canonicalize() else { return false };
-            !self.open.touch(&real) && is_guarded(&real) && real.parent().is_some_and(is_guarded)
-        })
+        self.candidates(name, None)
+            .filter_map(|file| file.canonicalize().ok())
+            .find(|real| !self.open.touch(real) && is_guarded(real) && real.parent().is_some_and(is_guarded))
     }
 
     /// Every program of this name, best first. Folders that are relative are seen from `directory`, or passed over.
@@ -263,6 +263,9 @@ mod tests {
             assert_eq!(search.find_guarded("bwrap"), None, "{mode:o}");
         }
         std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // A link in the workspace may lead elsewhere by the time the program is started.
+        std::os::unix::fs::symlink(&own, work.join("podman")).unwrap();
+        assert_eq!(search.find_guarded("podman"), Some(own.canonicalize().unwrap()));
         std::fs::set_permissions(&bin, std::fs::Permissions::from_mode(0o775)).unwrap();
         assert_eq!(search.find_guarded("bwrap"), None);
     }

@@ -1,18 +1,28 @@
 //! Programs that Pollux itself starts by name: git, clipboards, browsers, editors.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pollux_config::env::Env;
 use pollux_config::search_path::SearchPath;
+use pollux_sandbox::caches_of_commands;
 
 fn search_path(env: &Env) -> SearchPath {
-    let workspace = env.cwd().to_path_buf();
-    SearchPath::new(env.get("PATH").map(OsStr::new), &[workspace])
+    let mut open: Vec<PathBuf> = caches(env).collect();
+    // Below a home there are the user's own programs. Commands cannot write all of it.
+    let is_around_home =
+        |cwd: &&Path| env.non_empty("HOME").is_some_and(|home| Path::new(home).starts_with(cwd));
+    open.extend(Some(env.cwd()).filter(|cwd| !is_around_home(cwd)).map(Path::to_owned));
+    SearchPath::new(env.get("PATH").map(OsStr::new), &open)
 }
 
-/// Finds a program on `PATH`, skipping workspace folders and folders writable by other users. Start it with
-/// [`with_safe_path`], because many helpers are scripts that start other programs.
+/// The caches that sandboxed commands can write.
+pub fn caches(env: &Env) -> impl Iterator<Item = PathBuf> {
+    env.non_empty("HOME").map(Path::new).into_iter().flat_map(caches_of_commands)
+}
+
+/// Finds a program on `PATH`, skipping folders of the workspace and others that commands or other users can write. Start
+/// it with [`with_safe_path`], because many helpers are scripts that start other programs.
 pub fn helper(name: &str, env: &Env) -> Option<PathBuf> {
     search_path(env).find_safe(name)
 }
@@ -48,6 +58,14 @@ mod tests {
         let env = Env::new([("PATH".to_owned(), path)], place("work"));
         assert_eq!(helper("xclip", &env), Some(place("own/xclip")));
         assert_eq!(helper("xsel", &env), None);
+        // In the home, programs are the user's own, but not those in caches.
+        let home = place("work").display().to_string();
+        let cached = place("work/.cache/pypoetry/virtualenvs/x/bin");
+        std::fs::create_dir_all(&cached).unwrap();
+        std::os::unix::fs::symlink("/bin/true", cached.join("xclip")).unwrap();
+        let path = format!("{}:{}", cached.display(), place("work/bin").display());
+        let in_home = Env::new([("PATH".to_owned(), path), ("HOME".to_owned(), home)], place("work"));
+        assert_eq!(helper("xclip", &in_home), Some(place("work/bin/xclip")));
         let own = place("own").display().to_string();
         let given = with_safe_path([("PATH", "/x"), ("A", "b")], &env);
         assert_eq!(given, [("A".to_owned(), "b".to_owned()), ("PATH".to_owned(), own)]);

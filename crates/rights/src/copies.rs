@@ -154,7 +154,8 @@ impl Copies {
                 vec![config.join("git/config"), machine.home.join(".gitconfig")]
             }
         };
-        let files = files.iter().filter(|file| file.is_file()).filter_map(|file| file.to_str());
+        let files = files.iter().filter(|file| file.is_file() && !machine.is_open(file));
+        let files = files.filter_map(|file| file.to_str());
         files.map(|file| ask(&["--file", file])).fold(system, |all, listed| all + &listed)
     }
 

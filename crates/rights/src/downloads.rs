@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use pollux_egress::preset::{self, DownloadHost};
 use pollux_egress::rules::RuleBook;
 
-use crate::packages::{OwnMachine, PackageDownloads};
+use crate::packages::{OwnMachine, PACKAGES_LIMIT, PackageDownloads};
 
 pub(crate) struct Downloads {
     machine: Arc<OwnMachine>,
@@ -57,7 +58,9 @@ impl Downloads {
     pub(crate) async fn settle_in_background(self: &Arc<Self>) {
         if self.is_pending() {
             let downloads = Arc::clone(self);
-            let _ = tokio::task::spawn_blocking(move || downloads.settle()).await;
+            let settled = tokio::task::spawn_blocking(move || downloads.settle());
+            // Programs on a network drive may not even be found in time.
+            let _ = tokio::time::timeout(PACKAGES_LIMIT + Duration::from_secs(1), settled).await;
         }
     }
 
@@ -135,7 +138,7 @@ mod tests {
         downloads.prepare();
         assert_eq!(decide(), Decision::Unlisted);
         replace(&dir.path().join("go"), b"", Mode::Private).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(downloads.settle_in_background());
         assert!(matches!(decide(), Decision::Allow { .. }), "{:?}", downloads.hosts());
         assert_eq!(downloads.take_problems(), [""; 0]);

@@ -7,7 +7,7 @@ mod trusted;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -25,7 +25,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 const LIMIT: Duration = Duration::from_secs(15);
 /// Time limit for all package managers together, because connections wait for them. On a busy machine they take
 /// seconds.
-const PACKAGES_LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const PACKAGES_LIMIT: Duration = Duration::from_secs(5);
 const MAX_TEXT: u64 = 1 << 20;
 
 /// This machine, without the places that commands can write.
@@ -90,7 +90,16 @@ impl OwnMachine {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         // The session may end before the answer.
         lead_new_session(&mut command);
-        let Ok(mut child) = command.spawn() else { return Ok(None) };
+        let started = loop {
+            match command.spawn() {
+                // It is being updated.
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                started => break started,
+            }
+        };
+        let Ok(mut child) = started else { return Ok(None) };
         let (sender, answer) = mpsc::channel();
         let stdout = child.stdout.take();
         // Read while it runs: it waits if the pipe is full.
@@ -132,6 +141,9 @@ impl OwnMachine {
     /// Whether commands can change neither the interpreter of a program nor what is installed with it.
     fn is_intact(&self, program: &Path, open: &OpenPlaces) -> bool {
         let Ok(real) = fs::canonicalize(program) else { return false };
+        if trusted::has_other_names(&real, &self.home) {
+            return false;
+        }
         let is_changeable = |prefix: &Path| {
             !self.home.starts_with(prefix) && open.below(prefix).any(trusted::is_part_of_installation)
         };
@@ -230,7 +242,8 @@ mod tests {
         let machine = OwnMachine::new(env, dir.path().to_owned(), Vec::new());
         let started = Instant::now();
         let found = machine.package_downloads_within(Duration::from_millis(300));
-        assert_eq!(found.silent, ["go", "npm"]);
+        // On a busy machine, `pip` does not end in time either.
+        assert!(["go", "npm"].iter().all(|name| found.silent.iter().any(|silent| silent == name)));
         assert!(started.elapsed() < LIMIT);
         assert!(!found.hosts.iter().any(|host| matches!(host.tool, "npm" | "go")));
     }
@@ -335,6 +348,22 @@ mod tests {
         // They would run code of caches and temporary folders.
         assert_eq!(of("GOTOOLCHAIN"), Some("local"));
         assert_eq!(of("NODE_DISABLE_COMPILE_CACHE"), Some("1"));
+    }
+
+    #[test]
+    fn programs_that_share_their_files_with_a_cache_are_not_asked() {
+        let place = Place::new();
+        let package = "home/env/lib/python3.13/site-packages/pip/__init__.py";
+        for name in ["home/env/bin/npm", package] {
+            place.program("home/env/bin/npm", "#!/bin/sh\nTOUCH\n");
+            place.program(package, "");
+            fs::hard_link(place.at(name), place.at("home/cached")).unwrap();
+            assert_eq!(place.ask("@/home/env/bin", &[]), None, "{name}");
+            assert!(!place.ran());
+            fs::remove_file(place.at("home/cached")).unwrap();
+        }
+        place.ask("@/home/env/bin", &[]);
+        assert!(place.ran());
     }
 
     #[test]

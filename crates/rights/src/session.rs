@@ -12,7 +12,7 @@ use pollux_egress::host::Authority;
 use pollux_egress::journal::Denial as Refused;
 use pollux_egress::rules::RuleBook;
 use pollux_egress::stored::{ProjectKey, SaveError, save_path};
-use pollux_sandbox::{Confinement, Level, Sandbox, SandboxError, SandboxRequest};
+use pollux_sandbox::{Confinement, Level, Sandbox, SandboxError, SandboxRequest, caches_of_commands};
 
 use crate::copies::Copies;
 use crate::desk::HostDesk;
@@ -105,8 +105,11 @@ impl SessionRights {
         let stored = stored_rules(text.as_deref(), &options, &mut notes);
         let rules = Arc::new(RuleBook::new(opening::rules(stored.rules, &options)));
         let home = options.request.homes.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
-        // A mode that writes nothing may follow one that wrote to them.
-        let open = options.request.roots.iter().chain(&options.request.allowed).cloned().collect();
+        // What commands of earlier sessions or of another mode could write is open in a mode that writes nothing, too.
+        let written = given.iter().filter(|grant| grant.right.kind == RightKind::Write);
+        let mut open: Vec<PathBuf> = written.map(|grant| PathBuf::from(&grant.right.target)).collect();
+        open.extend(options.request.roots.iter().chain(&options.request.allowed).cloned());
+        open.extend(options.request.homes.iter().flat_map(|home| caches_of_commands(home)));
         let machine = OwnMachine::new(options.env.clone(), home, open);
         let desk = Arc::new(HostDesk::new(rules, machine, options.project.is_some(), stored.open_commands));
         let state = Arc::new(Mutex::new(State { grants: given, ..State::default() }));

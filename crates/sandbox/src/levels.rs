@@ -384,9 +384,9 @@ impl Sandbox {
         self.places.temp.first().map_or(Path::new("/tmp"), PathBuf::as_path)
     }
 
-    /// This program as commands see it, if they can.
+    /// This program as commands see it, if they can. After an update, there is another one in its place.
     pub fn own_program(&self) -> Option<PathBuf> {
-        self.own.as_ref().map(|_| own_program::INSIDE.into())
+        self.own.as_ref().and(own_program::file()).map(|_| own_program::INSIDE.into())
     }
 
     /// Whether a variable names a path that was granted.

@@ -70,7 +70,7 @@ pub use devices::device_problem;
 pub use keeper::Armed;
 #[cfg(target_os = "linux")]
 pub use levels::{Guard, Sandbox};
-pub use paths::{RootError, START_UP_FILES};
+pub use paths::{RootError, START_UP_FILES, caches_of_commands};
 pub use report::{Holding, Right};
 #[cfg(not(target_os = "linux"))]
 pub use seatbelt_level::{Armed, Sandbox, program_of};

@@ -60,6 +60,11 @@ pub(crate) struct SandboxPaths {
     pub(crate) overlaid: Vec<(PathBuf, PathBuf)>,
 }
 
+/// The caches below a home that commands can usually write, and what earlier ones left there.
+pub fn caches_of_commands(home: &Path) -> impl Iterator<Item = PathBuf> {
+    CACHES.iter().map(|cache| home.join(cache))
+}
+
 impl SandboxPaths {
     pub(crate) fn survey(request: &SandboxRequest) -> Result<Self, RootError> {
         let known = &RealPaths::default();

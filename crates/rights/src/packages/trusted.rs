@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use pollux_config::credential_variables::is_credential;
@@ -49,7 +50,11 @@ const FIXED: &[(&str, &str)] = &[
     ("GOTOOLCHAIN", "local"),
     ("GOWORK", "off"),
     ("NODE_DISABLE_COMPILE_CACHE", "1"),
+    // Apple's Python has its compiled files in a cache that commands write.
+    ("PYTHONPYCACHEPREFIX", "/dev/null"),
     ("npm_config_update_notifier", "false"),
+    // Apple's developer tools find each other by a file among temporary ones.
+    ("xcrun_nocache", "1"),
 ];
 
 /// Places below the home from which interpreters load code, or shims settings that run programs.
@@ -76,6 +81,24 @@ pub(super) fn variables(env: &Env, folder: &Path, open: &OpenPlaces) -> Vec<(Str
         env.iter().filter(|(name, value)| is_kept(name) && !is_credential(&name.to_uppercase(), value));
     let kept = kept.filter(|(_, value)| !leads_out(value));
     kept.chain(FIXED.iter().copied()).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Whether a program of the user's, or pip, which it may load, has another name: uv and pnpm install packages by linking
+/// to files of a cache that commands can write.
+pub(super) fn has_other_names(program: &Path, home: &Path) -> bool {
+    let is_users = |file: &Path, facts: &fs::Metadata| facts.uid() != 0 || file.starts_with(home);
+    let is_linked =
+        |file: &Path| fs::metadata(file).is_ok_and(|facts| facts.nlink() > 1 && is_users(file, &facts));
+    let entries = |folder: PathBuf, start: &'static str| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        entries.filter(move |path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start))
+        })
+    };
+    let prefix = program.parent().and_then(Path::parent).map(Path::to_owned);
+    let mut pips =
+        prefix.into_iter().flat_map(|prefix| entries(prefix, "lib")).flat_map(|lib| entries(lib, "python"));
+    is_linked(program) || pips.any(|python| is_linked(&python.join("site-packages/pip/__init__.py")))
 }
 
 /// The interpreter that a script names.

@@ -54,6 +54,8 @@ impl Client {
     /// The same with the streams and the group of this program.
     pub(crate) fn in_foreground(&self) -> Command {
         let mut command = Command::new(&self.program);
+        // Some systems have one program for several names.
+        command.arg0(self.engine.as_str());
         let variables = self.environment.iter().map(|(name, value)| (name, value));
         command.env_clear().envs(variables).current_dir("/");
         command
