@@ -124,14 +124,31 @@ fn a_tool_that_is_not_declared_is_answered_with_the_reason_and_nothing_happens()
 }
 
 #[test]
+fn no_advice_names_a_mode_that_is_off_or_a_rule_that_would_not_help() {
+    let call = || [reply().call(SHELL, json!({"command": "touch a.txt"})), reply().text("ok")];
+    let secure = json!({"security": {"disableYoloMode": true}});
+    let run = Scene::with(TestHome::new().settings(secure), call()).run(&["-p", "x"]);
+    let told = "To allow it, use --allowed-tools run_shell_command or a policy rule.";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+    // A file that cannot be read may deny it.
+    let home = TestHome::new().home_file(".gemini/policies/broken.toml", "[[rule]\n");
+    let run = Scene::with(home, call()).run(&["-p", "x", "--allowed-tools", "run_shell_command"]);
+    assert!(run.stderr.contains("broken.toml` could not be read and may deny this"), "{}", run.stderr);
+    assert!(!run.stderr.contains("To allow it"), "{}", run.stderr);
+}
+
+#[test]
 fn a_denied_call_is_named_with_the_reason_and_what_would_allow_it() {
     let command = "touch 'a\u{1b}[31m'\\\n.txt";
     let told = [
-        (&["--allowed-tools", "run_shell_command(echo)"][..], "denied by rule `deny run_shell_command`"),
-        (&["--yolo", "--policy", "no.toml"], "no.toml:1). "),
+        (
+            &["--allowed-tools", "run_shell_command(echo)"][..],
+            "denied by rule `deny run_shell_command`",
+            "To allow it, change --allowed-tools.",
+        ),
+        (&["--yolo", "--policy", "no.toml"], "no.toml:1). ", "To allow it, change this rule."),
     ];
-    let advice = "To allow it, change this rule.";
-    for (flags, reason) in told {
+    for (flags, reason, advice) in told {
         for format in ["text", "json", "stream-json"] {
             let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"deny\"\npriority = 100\n";
             let home = TestHome::new().file("no.toml", &format!("{rule}commandPrefix = \"touch\"\n"));

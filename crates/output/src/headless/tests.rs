@@ -423,6 +423,23 @@ fn a_loop_is_a_success_with_one_warning() {
 }
 
 #[test]
+fn a_stream_learns_that_the_session_is_synced_again() {
+    let notice = |severity, message: &str| Event::Notice {
+        severity,
+        code: NoticeCode::Durability,
+        message: message.into(),
+    };
+    let mut events = beginning();
+    events.push(notice(Severity::Warning, "not synced"));
+    events.push(notice(Severity::Info, "synced again"));
+    let told = render(OutputFormat::StreamJson, Dialect::Pollux, &events, &done());
+    let at = |text: &str| told.out.find(text).unwrap_or_else(|| panic!("{text}: {}", told.out));
+    assert!(at(r#""code":"SYNC_FAILED""#) < at(r#""code":"SYNC_RECOVERED""#));
+    let upstream = render(OutputFormat::StreamJson, Dialect::GeminiCli, &events, &done());
+    assert!(!upstream.out.contains("SYNC_") && !upstream.out.contains("synced again"), "{}", upstream.out);
+}
+
+#[test]
 fn useless_replies_are_counted_as_errors_without_a_request() {
     let mut events = beginning();
     events.push(ended(None, Some("NO_RESPONSE_TEXT")));
