@@ -235,20 +235,29 @@ impl Sandbox {
     }
 
     /// Starts a holder with covers over the sockets of other programs. A socket or a mount of another program that vanishes
-    /// meanwhile keeps bubblewrap from starting, so it is tried again. Sockets that appear later do not matter enough for
-    /// another holder.
+    /// meanwhile keeps bubblewrap from starting, so it is tried again. Sockets that appear after the first look count as
+    /// later ones, which do not matter enough for another holder: those to cover become fewer and fewer.
     fn start_bubblewrap(&self, plan: &[Placed]) -> Result<Arc<Holder>, LevelError> {
-        for attempt in 1..=BUBBLEWRAP_ATTEMPTS {
-            let sockets = self.planner()?.sockets().map_err(LevelError::Start)?;
-            let all: Vec<Placed> = plan.iter().cloned().chain(sockets).collect();
-            let mounted = mount_table();
-            match self.start_holder(&all) {
-                Err(_) if all.iter().any(|placed| placed.path.symlink_metadata().is_err()) => {}
-                Err(_) if attempt < BUBBLEWRAP_ATTEMPTS && mount_table() != mounted => {}
-                started => return started,
+        let is_there = |placed: &Placed| placed.path.symlink_metadata().is_ok();
+        let mut sockets = self.planner()?.sockets().map_err(LevelError::Start)?;
+        let mut left = BUBBLEWRAP_ATTEMPTS;
+        loop {
+            let (mounted, count) = (mount_table(), sockets.len());
+            let all: Vec<Placed> = plan.iter().chain(&sockets).cloned().collect();
+            let failure = match self.start_holder(&all) {
+                Ok(holder) => return Ok(holder),
+                Err(failure) => failure,
+            };
+            sockets.retain(is_there);
+            if sockets.len() < count {
+                continue;
+            }
+            left -= 1;
+            let is_passing = !plan.iter().all(is_there) || mount_table() != mounted;
+            if left == 0 || !is_passing {
+                return Err(failure);
             }
         }
-        self.start_holder(plan)
     }
 
     fn planner(&self) -> Result<&Planner, LevelError> {

@@ -24,12 +24,17 @@ const MAX_SOCKETS: usize = 2000;
 /// The sockets to cover: not those in a workspace, which may be meant for its commands, not those that were granted, and
 /// not those in other folders that commands can write, which may be their own.
 pub(super) fn reachable(places: &SandboxPaths) -> io::Result<Vec<PathBuf>> {
-    let tables: Vec<String> = (0..READS).filter_map(|_| table()).collect();
+    let tables = (0..READS).map(|_| table()).collect::<io::Result<Vec<String>>>()?;
     reachable_of(&tables, places)
 }
 
-fn table() -> Option<String> {
-    Some(String::from_utf8_lossy(&fs::read(ALL).ok()?).into_owned())
+/// Empty if the kernel has no such sockets.
+fn table() -> io::Result<String> {
+    match fs::read(ALL) {
+        Ok(table) => Ok(String::from_utf8_lossy(&table).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(error),
+    }
 }
 
 fn reachable_of(tables: &[String], places: &SandboxPaths) -> io::Result<Vec<PathBuf>> {

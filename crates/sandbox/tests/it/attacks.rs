@@ -1,7 +1,10 @@
 //! Runs every attack at every level, as the current user and again as another user.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use pollux_sandbox::{Holding, Level, TripAction, Tripped};
 
@@ -113,6 +116,39 @@ fn every_number_of_the_list_is_tried_or_has_a_reason() {
 #[test]
 fn no_attack_reaches_more_than_the_report_says() {
     attack_everything(true);
+}
+
+#[test]
+fn sockets_that_come_and_go_uncover_no_other() {
+    let Some(place) = scratch() else { return };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        for thread in 0..4 {
+            let (folder, is_over) = (place.path(), &is_over);
+            threads.spawn(move || {
+                for number in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let path = folder.join(format!("{thread}-{number}"));
+                    let listener = UnixListener::bind(&path);
+                    std::thread::sleep(Duration::from_millis(3));
+                    drop((listener, std::fs::remove_file(path)));
+                }
+            });
+        }
+        let attack = escapes::all().find(|attack| attack.name == "socket-in-a-home").unwrap();
+        let tried: Vec<_> = LEVELS
+            .into_iter()
+            .filter(|level| *level != Level::Landlock)
+            .flat_map(|level| [level; 4])
+            .filter_map(|level| Some((level, try_attack(&Scene::new(level, true)?, &attack))))
+            .collect();
+        is_over.store(true, Ordering::Relaxed);
+        for (level, (code, said)) in tried {
+            assert_eq!(code, Some(escapes::REFUSED), "{level}: {said}");
+        }
+    });
 }
 
 #[test]
