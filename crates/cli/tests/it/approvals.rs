@@ -130,10 +130,10 @@ fn no_advice_names_a_mode_that_is_off_or_a_rule_that_would_not_help() {
     let run = Scene::with(TestHome::new().settings(secure), call()).run(&["-p", "x"]);
     let told = "To allow it, use --allowed-tools run_shell_command or a policy rule.";
     assert!(run.stderr.contains(told), "{}", run.stderr);
-    // A file that cannot be read may deny it.
-    let home = TestHome::new().home_file(".gemini/policies/broken.toml", "[[rule]\n");
+    // A file with an error in it may deny it.
+    let home = TestHome::new().home_file(".gemini/policies/broken.toml", "[[rule]\ndecision = \"deny\"\n");
     let run = Scene::with(home, call()).run(&["-p", "x", "--allowed-tools", "run_shell_command"]);
-    assert!(run.stderr.contains("broken.toml` could not be read and may deny this"), "{}", run.stderr);
+    assert!(run.stderr.contains("broken.toml:1` could not be read and may deny this"), "{}", run.stderr);
     assert!(!run.stderr.contains("To allow it"), "{}", run.stderr);
 }
 
