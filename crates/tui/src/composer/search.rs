@@ -23,8 +23,10 @@ pub(crate) struct Search {
     /// Where the prompts that were found stand in the history.
     hits: Vec<usize>,
     pub(crate) popup: Popup,
-    /// The prompt before the search.
+    /// The prompt before the search, and what is pasted meanwhile.
     draft: Buffer,
+    /// The text that was the first search text, too.
+    before: String,
 }
 
 impl Search {
@@ -32,7 +34,8 @@ impl Search {
         let mut seen = HashSet::new();
         let entries = history.iter().enumerate().rev().filter(|(_, entry)| seen.insert(entry.as_str()));
         let entries = entries.map(|(index, entry)| (index, entry.to_lowercase())).collect();
-        Self { entries, hits: Vec::new(), popup: Popup::default(), draft }
+        let before = draft.raw();
+        Self { entries, hits: Vec::new(), popup: Popup::default(), draft, before }
     }
 
     /// Lists the prompts that contain the text; an empty text matches all.
@@ -47,6 +50,10 @@ impl Search {
 
     fn hit(&self) -> Option<usize> {
         self.hits.get(self.popup.index()).copied()
+    }
+
+    fn draft_changed(&self) -> bool {
+        self.draft.raw() != self.before
     }
 }
 
@@ -69,8 +76,10 @@ impl Composer {
             }
             Some(Command::SearchAccept) => self.take_hit(),
             Some(Command::SearchSubmit) => {
+                // What was pasted behind the search is seen before anything is sent.
+                let is_seen = !search.draft_changed();
                 self.take_hit();
-                return match self.has_prompt() {
+                return match is_seen && self.has_prompt() {
                     true => self.hand_over(Sending::Submit),
                     false => Reaction::Changed,
                 };
@@ -108,6 +117,8 @@ impl Composer {
         match (self.keys.command(event, Context::Composer), typed_char(event)) {
             (Some(Command::Clear), _) => self.stop_search(),
             (Some(Command::Newline | Command::HistoryPrevious | Command::HistoryNext), _) => {}
+            // It would end the shell mode, which has a history of its own.
+            (Some(Command::DeleteLeft), _) if self.buffer.is_empty() => {}
             (Some(command), _) => match self.edit(command) {
                 Reaction::Unhandled => return Reaction::Unhandled,
                 _ => self.completion.close(),
@@ -127,15 +138,17 @@ impl Composer {
         Reaction::Changed
     }
 
-    /// Ends the search with the found prompt, or with the search text.
+    /// Ends the search with the found prompt, or with the search text. If nothing was found for the draft itself, it stays.
     fn take_hit(&mut self) {
-        let hit = self.search.as_ref().and_then(Search::hit);
-        let hit = hit.and_then(|index| self.history().entries().get(index).cloned());
-        let sought = self.buffer.raw();
+        let Some(search) = &self.search else { return };
+        let (index, text) = (search.hit(), self.buffer.raw());
+        let sought = (text != search.before).then_some(text);
+        let hit = index.and_then(|index| self.history().entries().get(index).cloned());
         self.stop_search();
-        match hit {
-            Some(entry) => self.buffer.set(&entry),
-            None => self.buffer.set_raw(sought),
+        match (hit, sought) {
+            (Some(entry), _) => self.buffer.set(&entry),
+            (None, Some(sought)) => self.buffer.set_raw(sought),
+            (None, None) => {}
         }
     }
 }

@@ -393,3 +393,19 @@ fn content_goes_into_the_prompt_whatever_has_focus() {
     assert_eq!(stage.app.paste_text("y", place, now), []);
     assert_eq!(stage.app.composer.text(), "y");
 }
+
+#[test]
+fn enter_in_a_search_shows_what_was_pasted_meanwhile() {
+    for (sought, shown) in [("", "explain this: one"), ("x", "explain this: x")] {
+        let mut stage = stage();
+        stage.write("explain this: ");
+        let place = paste(&mut stage);
+        stage.press(KeyCode::Char('r'), KeyModifiers::CONTROL);
+        let now = stage.now;
+        assert_eq!(stage.app.paste_text("one", place, now), []);
+        stage.write(sought);
+        assert_eq!(stage.enter(), []);
+        assert!(!stage.app.composer.searching());
+        assert_eq!(stage.app.composer.text(), shown);
+    }
+}

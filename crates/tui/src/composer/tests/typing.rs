@@ -104,6 +104,9 @@ fn search_finds_the_latest_prompt_and_escape_brings_the_draft_back() {
     assert!(harness.composer.searching());
     assert_eq!(harness.submit().text, "second\nline");
     assert!(!harness.composer.searching());
+    // Backspace in an empty search does not end the shell mode.
+    harness.press("!<C-r><BS><BS>");
+    assert!(harness.composer.searching() && harness.composer.shell_mode());
 }
 
 fn item(insert: &str, run: bool) -> Item {
