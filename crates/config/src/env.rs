@@ -37,12 +37,13 @@ pub struct Env {
     cwd: PathBuf,
     uid: Option<u32>,
     is_gemini: bool,
+    lent: Vec<PathBuf>,
 }
 
 impl Env {
     /// An environment from given values; tests build theirs with it.
     pub fn new(vars: impl IntoIterator<Item = (String, String)>, cwd: PathBuf) -> Self {
-        Self { vars: vars.into_iter().collect(), cwd, uid: None, is_gemini: false }
+        Self { vars: vars.into_iter().collect(), cwd, uid: None, is_gemini: false, lent: Vec::new() }
     }
 
     /// The same for this user of the machine, whose files are looked at for their owner.
@@ -53,6 +54,16 @@ impl Env {
     /// The same for a program that was called as `gemini`, whose scripts expect gemini-cli's output.
     pub fn called_as_gemini(self) -> Self {
         Self { is_gemini: true, ..self }
+    }
+
+    /// The same with more folders that the user gave to tools and commands.
+    pub fn with_lent(self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self { lent: folders.into_iter().collect(), ..self }
+    }
+
+    /// Folders that tools and commands may write, in addition to the working directory.
+    pub fn lent(&self) -> &[PathBuf] {
+        &self.lent
     }
 
     /// The dialect of output where nothing names one.
@@ -89,7 +100,7 @@ impl Env {
     pub fn filtered(&self, keep: impl Fn(&str, &str) -> bool) -> Self {
         let kept = self.vars.iter().filter(|(name, value)| keep(name, value));
         let vars = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { vars, cwd: self.cwd.clone(), uid: self.uid, is_gemini: self.is_gemini }
+        Self { vars, ..self.clone() }
     }
 
     /// The same environment in another working directory.
@@ -98,7 +109,7 @@ impl Env {
         if let Some(pwd) = vars.get_mut("PWD") {
             *pwd = cwd.to_string_lossy().into_owned();
         }
-        Self { vars, cwd, uid: self.uid, is_gemini: self.is_gemini }
+        Self { vars, cwd, uid: self.uid, is_gemini: self.is_gemini, lent: self.lent.clone() }
     }
 
     /// The working directory.

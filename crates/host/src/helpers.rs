@@ -8,11 +8,8 @@ use pollux_config::search_path::SearchPath;
 use pollux_sandbox::caches_of_commands;
 
 fn search_path(env: &Env) -> SearchPath {
-    let mut open: Vec<PathBuf> = caches(env).collect();
-    // Below a home there are the user's own programs. Commands cannot write all of it.
-    let is_around_home =
-        |cwd: &&Path| env.non_empty("HOME").is_some_and(|home| Path::new(home).starts_with(cwd));
-    open.extend(Some(env.cwd()).filter(|cwd| !is_around_home(cwd)).map(Path::to_owned));
+    let open: Vec<PathBuf> =
+        caches(env).chain([env.cwd().to_owned()]).chain(env.lent().iter().cloned()).collect();
     SearchPath::new(env.get("PATH").map(OsStr::new), &open)
 }
 
@@ -54,18 +51,21 @@ mod tests {
             std::fs::create_dir_all(place(folder)).unwrap();
             std::os::unix::fs::symlink("/bin/true", place(folder).join("xclip")).unwrap();
         }
-        let path = format!("{}::.:{}", place("work/bin").display(), place("own").display());
-        let env = Env::new([("PATH".to_owned(), path)], place("work"));
+        std::fs::create_dir(place("lent")).unwrap();
+        std::os::unix::fs::symlink("/bin/true", place("lent/xclip")).unwrap();
+        let folders = ["work/bin", "lent", "own"].map(|name| place(name).display().to_string());
+        let path = format!("{}::.:{}:{}", folders[0], folders[1], folders[2]);
+        let env = Env::new([("PATH".to_owned(), path)], place("work")).with_lent([place("lent")]);
         assert_eq!(helper("xclip", &env), Some(place("own/xclip")));
         assert_eq!(helper("xsel", &env), None);
-        // In the home, programs are the user's own, but not those in caches.
+        // A home that is the workspace is no exception.
         let home = place("work").display().to_string();
         let cached = place("work/.cache/pypoetry/virtualenvs/x/bin");
         std::fs::create_dir_all(&cached).unwrap();
         std::os::unix::fs::symlink("/bin/true", cached.join("xclip")).unwrap();
         let path = format!("{}:{}", cached.display(), place("work/bin").display());
         let in_home = Env::new([("PATH".to_owned(), path), ("HOME".to_owned(), home)], place("work"));
-        assert_eq!(helper("xclip", &in_home), Some(place("work/bin/xclip")));
+        assert_eq!(helper("xclip", &in_home), None);
         let own = place("own").display().to_string();
         let given = with_safe_path([("PATH", "/x"), ("A", "b")], &env);
         assert_eq!(given, [("A".to_owned(), "b".to_owned()), ("PATH".to_owned(), own)]);

@@ -61,6 +61,8 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
         sanitised_env: OnceLock::new(),
         project_model: None,
     };
+    let lent: Vec<_> = sandbox::lent_folders(&loaded).collect();
+    loaded.env = loaded.env.with_lent(lent);
     project_model::settle(&mut loaded);
     Ok(loaded)
 }

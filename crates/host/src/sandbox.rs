@@ -484,6 +484,13 @@ fn request(loaded: &Loaded, level: Option<Level>) -> Result<SandboxRequest, Fail
     })
 }
 
+/// What tools and commands may write in addition to the working directory.
+pub(crate) fn lent_folders(loaded: &Loaded) -> impl Iterator<Item = PathBuf> {
+    let included = loaded.groups.context.include_directories.iter();
+    let allowed = loaded.groups.tools.sandbox.allowed_paths.iter();
+    included.chain(allowed).map(|path| absolute(path, loaded.home.user_home(), loaded.env.cwd()))
+}
+
 /// What to say before a start that takes long.
 pub(crate) fn announcement(loaded: &Loaded, approval: ApprovalMode) -> Option<String> {
     let is_asked = wish(loaded, approval) != Wish::Nobody;
