@@ -5,6 +5,7 @@
 
 mod trusted;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{ErrorKind, Read as _};
@@ -81,12 +82,13 @@ impl OwnMachine {
         let open = self.open.locked().clone();
         let search = SearchPath::new(self.env.get("PATH").map(OsStr::new), &open);
         let open = OpenPlaces::new(&open);
-        let found = search.find_safe(program).filter(|program| self.is_intact(program, &open));
+        let helpers = search.for_helpers();
+        let found = search.find_safe(program).filter(|program| self.is_intact(program, &open, &helpers));
         let Some(program) = found else { return Ok(None) };
         let mut command = Command::new(program);
         command.args(arguments).current_dir(folder);
         command.env_clear().envs(trusted::variables(&self.env, folder, &open));
-        command.env("PATH", search.for_helpers());
+        command.env("PATH", helpers);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         // The session may end before the answer.
         lead_new_session(&mut command);
@@ -138,18 +140,31 @@ impl OwnMachine {
         })
     }
 
-    /// Whether commands can change neither the interpreter of a program nor what is installed with it.
-    fn is_intact(&self, program: &Path, open: &OpenPlaces) -> bool {
+    /// Whether commands can change neither a program nor its interpreter nor what is installed with them.
+    fn is_intact(&self, program: &Path, open: &OpenPlaces, helpers: &OsStr) -> bool {
         let Ok(real) = fs::canonicalize(program) else { return false };
-        if trusted::has_other_names(&real, &self.home) {
-            return false;
-        }
+        let interpreter = trusted::interpreter(&real, helpers);
+        let real_interpreter = interpreter.as_ref().and_then(|file| fs::canonicalize(file).ok());
+        let started: Vec<PathBuf> = [Some(program.to_owned()), Some(real), interpreter, real_interpreter]
+            .into_iter()
+            .flatten()
+            .collect();
         let is_changeable = |prefix: &Path| {
             !self.home.starts_with(prefix) && open.below(prefix).any(trusted::is_part_of_installation)
         };
-        let prefixes = [program, &real].map(|file| file.parent().and_then(Path::parent));
-        !trusted::interpreter(&real).is_some_and(|interpreter| open.touch(&interpreter))
-            && !prefixes.into_iter().flatten().any(is_changeable)
+        let is_open = |file: &Path| open.touch(file) || trusted::has_other_names(file, &self.home);
+        let is_link = |file: &Path| file.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
+        let own = self.home.join(".local");
+        let prefixes: BTreeSet<&Path> =
+            started.iter().filter_map(|file| file.parent()?.parent()).chain([own.as_path()]).collect();
+        // A module that is no link is in an open place only if its whole folder is.
+        let is_open_module = |file: PathBuf| match is_link(&file) {
+            true => is_open(&file),
+            false => trusted::has_other_names(&file, &self.home),
+        };
+        !started.iter().any(|file| is_open(file))
+            && !prefixes.iter().any(|prefix| is_changeable(prefix))
+            && !prefixes.into_iter().flat_map(trusted::python_modules).any(is_open_module)
     }
 }
 
@@ -353,16 +368,39 @@ mod tests {
     #[test]
     fn programs_that_share_their_files_with_a_cache_are_not_asked() {
         let place = Place::new();
-        let package = "home/env/lib/python3.13/site-packages/pip/__init__.py";
-        for name in ["home/env/bin/npm", package] {
-            place.program("home/env/bin/npm", "#!/bin/sh\nTOUCH\n");
-            place.program(package, "");
-            fs::hard_link(place.at(name), place.at("home/cached")).unwrap();
-            assert_eq!(place.ask("@/home/env/bin", &[]), None, "{name}");
-            assert!(!place.ran());
-            fs::remove_file(place.at("home/cached")).unwrap();
+        let npm = ("home/env/bin/npm", "#!/usr/bin/env node\n");
+        let node = ("home/node/bin/node", "#!/bin/sh\nTOUCH\n");
+        let path = "@/home/env/bin:@/home/node/bin";
+        for (name, text) in [
+            npm,
+            node,
+            ("home/env/lib/python3.13/site-packages/pip/__init__.py", ""),
+            ("home/env/lib/python3.13/site-packages/distutils-precedence.pth", ""),
+            ("home/env/lib/python3.13/sitecustomize.py", ""),
+            ("home/.local/lib/python3.13/site-packages/usercustomize.py", ""),
+            ("home/node/versions/3.13/lib/python3.13/site-packages/a.pth", ""),
+        ] {
+            for is_linked in [false, true] {
+                for (name, text) in [npm, node, (name, text)] {
+                    place.program(name, text);
+                }
+                match is_linked {
+                    false => fs::hard_link(place.at(name), place.at("home/cached")).unwrap(),
+                    true => {
+                        fs::rename(place.at(name), place.at("ws/cached")).unwrap();
+                        symlink(place.at("ws/cached"), place.at(name)).unwrap();
+                    }
+                }
+                assert_eq!(place.ask(path, &[]), None, "{name}");
+                assert!(!place.ran(), "{name}");
+                fs::remove_file(place.at(name)).unwrap();
+                fs::remove_file(place.at("home/cached")).unwrap_or_default();
+            }
         }
-        place.ask("@/home/env/bin", &[]);
+        for (name, text) in [npm, node] {
+            place.program(name, text);
+        }
+        place.ask(path, &[]);
         assert!(place.ran());
     }
 

@@ -1,5 +1,6 @@
 //! What a package manager that runs outside the sandbox gets and starts.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use pollux_config::credential_variables::is_credential;
 use pollux_config::env::Env;
 use pollux_config::open_places::OpenPlaces;
+use pollux_config::search_path::SearchPath;
 
 /// Variables that name the user and settings. All others are dropped: many make an interpreter load code, or a shim
 /// choose another program.
@@ -83,31 +85,49 @@ pub(super) fn variables(env: &Env, folder: &Path, open: &OpenPlaces) -> Vec<(Str
     kept.chain(FIXED.iter().copied()).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Whether a program of the user's, or pip, which it may load, has another name: uv and pnpm install packages by linking
-/// to files of a cache that commands can write.
-pub(super) fn has_other_names(program: &Path, home: &Path) -> bool {
-    let is_users = |file: &Path, facts: &fs::Metadata| facts.uid() != 0 || file.starts_with(home);
-    let is_linked =
-        |file: &Path| fs::metadata(file).is_ok_and(|facts| facts.nlink() > 1 && is_users(file, &facts));
-    let entries = |folder: PathBuf, start: &'static str| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        entries.filter(move |path| {
+/// Whether a file of the user's has another name: uv and pnpm install packages by linking to files of a cache that
+/// commands can write.
+pub(super) fn has_other_names(file: &Path, home: &Path) -> bool {
+    let is_in_home = || {
+        let (file, home) = (fs::canonicalize(file), fs::canonicalize(home));
+        file.is_ok_and(|file| home.is_ok_and(|home| file.starts_with(home)))
+    };
+    fs::metadata(file)
+        .is_ok_and(|facts| facts.is_file() && facts.nlink() > 1 && (facts.uid() != 0 || is_in_home()))
+}
+
+/// What Python loads from the packages of an installation: modules and what runs at every start.
+pub(super) fn python_modules(prefix: &Path) -> Vec<PathBuf> {
+    let inside =
+        |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let starting = |folder: &Path, start: &'static str| {
+        inside(folder.to_owned()).filter(move |path| {
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start))
         })
     };
-    let prefix = program.parent().and_then(Path::parent).map(Path::to_owned);
-    let mut pips =
-        prefix.into_iter().flat_map(|prefix| entries(prefix, "lib")).flat_map(|lib| entries(lib, "python"));
-    is_linked(program) || pips.any(|python| is_linked(&python.join("site-packages/pip/__init__.py")))
+    // The shims of pyenv, asdf and mise lead to one of these.
+    let versions = ["versions", "installs/python"].into_iter().flat_map(|place| inside(prefix.join(place)));
+    let libraries = versions.chain([prefix.to_owned()]).flat_map(|prefix| starting(&prefix, "lib"));
+    let pythons = libraries.flat_map(|library| starting(&library, "python"));
+    let folders =
+        pythons.flat_map(|python| [python.join("site-packages"), python.join("dist-packages"), python]);
+    let modules = folders.flat_map(inside).flat_map(|module| [module.join("__init__.py"), module]);
+    modules.filter(|module| module.symlink_metadata().is_ok()).collect()
 }
 
-/// The interpreter that a script names.
-pub(super) fn interpreter(program: &Path) -> Option<PathBuf> {
+/// The interpreter that a script names, itself or by `env`.
+pub(super) fn interpreter(program: &Path, search: &OsStr) -> Option<PathBuf> {
     let mut line = Vec::new();
     fs::File::open(program).ok()?.take(4096).read_to_end(&mut line).ok()?;
     let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = String::from_utf8_lossy(line);
-    line.split_whitespace().next().map(PathBuf::from)
+    let mut words = line.split_whitespace();
+    let first = PathBuf::from(words.next()?);
+    if first.file_name() != Some(OsStr::new("env")) {
+        return Some(first);
+    }
+    let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+    SearchPath::new(Some(search), &[]).candidates(name, None).next()
 }
 
 /// Whether a path below the folder of an installation, such as `/usr`, belongs to what is installed. Workspaces and
