@@ -142,7 +142,7 @@ fn sockets_that_come_and_go_uncover_no_other() {
             .into_iter()
             .filter(|level| *level != Level::Landlock)
             .flat_map(|level| [level; 4])
-            .filter_map(|level| Some((level, try_attack(&Scene::new(level, true)?, &attack))))
+            .filter_map(|level| Some((level, try_attack(&Scene::new(level, true)?, attack))))
             .collect();
         is_over.store(true, Ordering::Relaxed);
         for (level, (code, said)) in tried {

@@ -69,7 +69,8 @@ pub(crate) const ATTACKS: &[Attack] = &[
         UnixStream::connect(aim.home.join(".gnupg/S.gpg-agent")).map(drop)
     }),
     attack(36, "socket-in-a-home", SOCKETS, |aim| {
-        UnixStream::connect(aim.home.join("notes/daemon.sock")).map(drop)
+        let names = ["notes/daemon.sock", "notes/renamed.sock"].into_iter();
+        any(names.map(|name| UnixStream::connect(aim.home.join(name)).map(drop)))
     }),
     attack(36, "socket-of-a-terminal", SOCKETS, |_| {
         let user = unsafe { libc::getuid() };

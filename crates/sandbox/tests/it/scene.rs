@@ -164,8 +164,11 @@ impl Scene {
             .unwrap();
         let listen = |path: &str| UnixListener::bind(base.join(path)).ok();
         // A path can be too long for a socket.
-        let sockets = ["home/.gnupg/S.gpg-agent", "w/socket", "home/notes/daemon.sock"];
+        let sockets =
+            ["home/.gnupg/S.gpg-agent", "w/socket", "home/notes/daemon.sock", "home/notes/first.sock"];
         let sockets = sockets.into_iter().filter_map(listen).collect();
+        // As ssh does; the kernel still lists the first name.
+        let _ = fs::rename(base.join("home/notes/first.sock"), base.join("home/notes/renamed.sock"));
         match Sandbox::open(&SandboxRequest { network, ..request(base, level) }) {
             Ok(sandbox) => Some(Self { sandbox, outside: Outside::new(), folder, _sockets: sockets }),
             Err(why) => {
