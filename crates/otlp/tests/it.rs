@@ -147,11 +147,11 @@ fn a_collector_that_stays_busy_is_given_up() {
 
 #[test]
 fn a_collector_that_is_absent_or_hangs_up_costs_no_time() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = pollux_test_support::ClosedPort::new();
     let vars = [("OTEL_BSP_EXPORT_TIMEOUT", GENEROUS)];
     for protocol in [Protocol::Http, Protocol::Grpc] {
         let began = Instant::now();
-        let problem = send_all(start(&format!("http://127.0.0.1:{port}"), protocol, &vars)).wait().unwrap();
+        let problem = send_all(start(&closed.url(), protocol, &vars)).wait().unwrap();
         assert!(problem.contains("connection refused"), "{problem}");
         assert!(began.elapsed() < Duration::from_secs(20));
     }

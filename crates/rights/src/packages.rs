@@ -238,7 +238,9 @@ impl Machine for OwnMachine {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
+
+    use pollux_test_support::executable;
 
     use super::*;
 
@@ -284,11 +286,7 @@ mod tests {
         /// A script; `TOUCH` marks that it ran.
         fn program(&self, name: &str, script: &str) {
             let marked = format!(": > '{}'", self.at("ran").display());
-            let file = self.at(name);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            let text = script.replace("TOUCH", &marked);
-            pollux_config::files::replace(&file, text.as_bytes(), PRIVATE).unwrap();
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+            executable(self.at(name), &script.replace("TOUCH", &marked));
         }
 
         /// Asks npm with this `PATH` and these variables, in which `@/` is the place.

@@ -1,12 +1,12 @@
 //! Servers of others, where `scripts/object-stores.sh` could install them: moto for S3, Google's testbench.
 
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use pollux_blobs::{Condition, StoreErrorKind, open};
+use pollux_test_support::Listening;
 
 use crate::contract;
 use crate::scene::{aws_keys, key, options, prefix};
@@ -14,10 +14,7 @@ use crate::scene::{aws_keys, key, options, prefix};
 /// Servers of others start slowly on a loaded machine.
 const START: Duration = Duration::from_secs(60);
 
-struct Server {
-    process: Child,
-    port: u16,
-}
+struct Server(Listening);
 
 impl Server {
     /// Starts a server unless it is not installed.
@@ -28,24 +25,11 @@ impl Server {
                 writeln!(std::io::stderr(), "skipped: scripts/object-stores.sh has not installed {folder}");
             return None;
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new(place.join("python/bin").join(program));
-        command.args(arguments(port)).current_dir(&place).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut server = Self { process: command.spawn().unwrap(), port };
-        let begun = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(server.process.try_wait().unwrap().is_none(), "{program} ended");
-            assert!(begun.elapsed() < START, "{program} does not answer");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Some(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        Some(Self(Listening::start(START, |port| {
+            let mut command = Command::new(place.join("python/bin").join(program));
+            command.args(arguments(port)).current_dir(&place).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        })))
     }
 }
 
@@ -76,7 +60,7 @@ fn moto_arguments(port: u16) -> Vec<String> {
 async fn moto_fulfils_the_contract_of_s3() {
     let Some(server) = Server::start("s3-server", "python", moto_arguments) else { return };
     let home = tempfile::tempdir().unwrap();
-    let port = server.port;
+    let port = server.0.port();
     // It ignores `If-Match` when an upload in parts is completed; S3 does not.
     contract::all(&["large_objects_keep_versions"], |part| {
         let url = format!("s3://bucket/{part}?endpoint=http://127.0.0.1:{port}&region=eu-west-1");
@@ -104,7 +88,7 @@ print(key["AccessKeyId"], key["SecretAccessKey"])
 #[tokio::test]
 async fn moto_accepts_our_signatures_and_refuses_wrong_ones() {
     let Some(server) = Server::start("s3-server", "python", moto_arguments) else { return };
-    let url = format!("http://127.0.0.1:{}", server.port);
+    let url = format!("http://127.0.0.1:{}", server.0.port());
     let python = target().join("s3-server/python/bin/python");
     let output = Command::new(python).args(["-c", CHECK_SIGNATURES, &url]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -139,7 +123,7 @@ async fn the_testbench_fulfils_the_contract_of_google() {
     };
     let Some(server) = Server::start("storage-testbench", "gunicorn", arguments) else { return };
     let home = tempfile::tempdir().unwrap();
-    let host = format!("127.0.0.1:{}", server.port);
+    let host = format!("127.0.0.1:{}", server.0.port());
     contract::all(&[], |part| {
         let variables = [("STORAGE_EMULATOR_HOST", host.as_str()), ("GOOGLE_CLOUD_PROJECT", "p")];
         open(&format!("gs://bucket/{part}"), &options(home.path(), &variables)).unwrap()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::peer::{Peer, calls, home, processes, says};
+use crate::peer::{Peer, calls, home, says};
 
 /// Much less than the commands take, and enough for a busy machine.
 const SOON: Duration = Duration::from_secs(30);
@@ -14,10 +14,10 @@ fn shell(command: &str) -> String {
     calls("run_shell_command", json!({"command": command}))
 }
 
-fn wait_until_gone(text: &str) {
+fn wait_until_gone(peer: &Peer, text: &str) {
     let started = std::time::Instant::now();
-    while !processes(text).is_empty() {
-        assert!(started.elapsed() < SOON, "{:?}", processes(text));
+    while !peer.processes(text).is_empty() {
+        assert!(started.elapsed() < SOON, "{:?}", peer.processes(text));
         std::thread::park_timeout(Duration::from_millis(20));
     }
 }
@@ -34,7 +34,7 @@ fn the_end_of_input_ends_a_running_command_and_the_program() {
     let (code, took) = peer.end();
     assert_eq!(code, Some(0));
     assert!(took < SOON, "{took:?}");
-    wait_until_gone("sleep 96.5");
+    wait_until_gone(&peer, "sleep 96.5");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_signal_ends_it_with_the_code_of_the_signal() {
     let (code, took) = peer.end();
     assert_eq!(code, Some(143));
     assert!(took < SOON, "{took:?}");
-    wait_until_gone("sleep 95.4");
+    wait_until_gone(&peer, "sleep 95.4");
 }
 
 #[test]

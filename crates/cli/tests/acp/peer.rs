@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
@@ -239,6 +239,11 @@ impl Peer {
         line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
     }
 
+    /// The processes of its sessions with this text in their command lines.
+    pub(crate) fn processes(&self, text: &str) -> Vec<String> {
+        pollux_test_support::processes_in(self.project(), text)
+    }
+
     pub(crate) fn close_input(&mut self) {
         self.input.take();
     }
@@ -265,11 +270,4 @@ impl Drop for Peer {
 
 pub(crate) fn prompt(session: &str, text: &str) -> Value {
     json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})
-}
-
-/// The processes whose command line contains this text.
-pub(crate) fn processes(text: &str) -> Vec<String> {
-    let listed = Command::new("ps").args(["-eo", "pid,args"]).stdout(Stdio::piped()).output().unwrap();
-    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    listed.lines().filter(|line| line.contains(text) && !line.contains("ps -eo")).map(str::to_owned).collect()
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::peer::{Peer, calls, home, processes, prompt, reply, says};
+use crate::peer::{Peer, calls, home, prompt, reply, says};
 
 fn write(path: &str, content: &str) -> String {
     calls("write_file", json!({"file_path": path, "content": content}))
@@ -130,7 +130,7 @@ fn cancelling_ends_a_running_command_and_the_next_prompt_works() {
     peer.select(&asked, "proceed_once");
     peer.wait_for("the call to run", |message| message["params"]["update"]["status"] == "in_progress");
     let started = Instant::now();
-    while processes("sleep 98.7").is_empty() {
+    while peer.processes("sleep 98.7").is_empty() {
         assert!(started.elapsed() < Duration::from_secs(30), "the command does not start");
         std::thread::park_timeout(Duration::from_millis(20));
     }
@@ -139,7 +139,7 @@ fn cancelling_ends_a_running_command_and_the_next_prompt_works() {
     assert_eq!(answer["result"]["stopReason"], "cancelled");
     assert_eq!(statuses(&peer).last().map(String::as_str), Some("failed"));
     let started = Instant::now();
-    while !processes("sleep 98.7").is_empty() {
+    while !peer.processes("sleep 98.7").is_empty() {
         assert!(started.elapsed() < Duration::from_secs(30), "the command survived");
         std::thread::park_timeout(Duration::from_millis(20));
     }

@@ -87,7 +87,7 @@ fn a_core_that_nobody_uses_ends() {
 
 #[test]
 fn a_session_that_nobody_uses_is_unloaded_and_opens_again() {
-    let scene = Scene::with(home(), [reply().text("Kept."), reply().text("More.")], &["--unload", "1"]);
+    let scene = Scene::with(home(), [reply().text("Kept."), reply().text("More.")], &["--unload", "5"]);
     let mut peer = scene.peer("test");
     let session = peer.open(scene.opening());
     peer.prompt(&session, "remember this");

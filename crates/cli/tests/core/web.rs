@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
-use pollux_test_support::{Reply, Run, TestHome, reply};
+use pollux_test_support::{Reply, Run, TestHome, executable, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{PATIENCE, Peer, Scene, quiet, until};
@@ -140,11 +140,9 @@ fn another_address_cannot_be_asked_for() {
 
 #[test]
 fn the_link_is_opened_where_there_is_a_screen() {
-    use std::os::unix::fs::PermissionsExt as _;
     let opener = "#!/bin/sh\necho \"$1 ${GEMINI_API_KEY:-no key}\" > \"$HOME/opened.tmp\"; mv \"$HOME/opened.tmp\" \"$HOME/opened\"\n";
-    let home = TestHome::new().settings(quiet()).home_file("bin/xdg-open", opener);
-    let file = home.home().join("bin/xdg-open");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let home = TestHome::new().settings(quiet());
+    executable(home.home().join("bin/xdg-open"), opener);
     let path = format!("{}:/usr/bin:/bin", home.home().join("bin").display());
     let scene = Scene::with(home, [], &[]);
     let (opened, run) = (scene.home.home().join("opened"), |display: &str| {

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use pollux_test_support::chat::{ChatReply, FakeChat};
-use pollux_test_support::{Reply, Run, TestHome, reply};
+use pollux_test_support::{Reply, Run, TestHome, reply, within_a_day};
 use serde_json::{Value, json};
 
 use crate::scene::{Scene, binary, lines, of_type, parse, until};
@@ -95,20 +95,25 @@ fn a_runaway_with_parallel_subagents_stops_and_resumes_with_a_higher_limit() {
 
 #[test]
 fn a_killed_process_leaves_its_reservation_spent() {
-    let home = TestHome::new().settings(priced(json!({"day": {"requests": 1}})));
-    let scene = Scene::with(home, [Reply::never()]);
-    let running = scene.prompt(&["-p", "x"]).spawn();
-    until("the request arrived", || asked(&scene) == 1);
-    running.signal("KILL");
-    running.wait();
-    let days = counters(&scene)["days"].clone();
-    let today = days.as_object().unwrap().values().next().unwrap().clone();
-    assert_eq!(today["requests"], 1);
-    assert!(today["tokens"].as_u64().unwrap() > 1_000, "{today}");
-    let next = scene.run(&["-p", "y", "-o", "json"]);
-    assert_eq!((next.code, asked(&scene)), (Some(53), 1));
-    let error = parse(&next.stdout)["error"].clone();
-    assert_eq!((&error["scope"], &error["limit"], &error["spent"]), (&json!("day"), &json!(1), &json!(1)));
+    within_a_day(|| {
+        let home = TestHome::new().settings(priced(json!({"day": {"requests": 1}})));
+        let scene = Scene::with(home, [Reply::never()]);
+        let running = scene.prompt(&["-p", "x"]).spawn();
+        until("the request arrived", || asked(&scene) == 1);
+        running.signal("KILL");
+        running.wait();
+        let days = counters(&scene)["days"].clone();
+        let today = days.as_object().unwrap().values().next().unwrap().clone();
+        assert_eq!(today["requests"], 1);
+        assert!(today["tokens"].as_u64().unwrap() > 1_000, "{today}");
+        let next = scene.run(&["-p", "y", "-o", "json"]);
+        assert_eq!((next.code, asked(&scene)), (Some(53), 1));
+        let error = parse(&next.stdout)["error"].clone();
+        assert_eq!(
+            (&error["scope"], &error["limit"], &error["spent"]),
+            (&json!("day"), &json!(1), &json!(1))
+        );
+    });
 }
 
 #[test]
@@ -200,40 +205,48 @@ fn an_unknown_price_is_reported_once_or_refused() {
 
 #[test]
 fn every_unit_and_scope_stops_a_run() {
-    for (args, scope, unit) in [
-        (["--max-requests", "2"], "session", "requests"),
-        (["--max-tokens-total", "9k"], "session", "tokens"),
-        (["--budget", "turn.requests=2"], "turn", "requests"),
-        (["--budget", "day.requests=2"], "day", "requests"),
-        (["--budget", "project.requests=2"], "project", "requests"),
-        (["--budget", "minutes=0"], "session", "minutes"),
-        (["--budget", "usd=0"], "session", "usd"),
-    ] {
-        let home = TestHome::new().settings(priced(json!({})));
-        let scene = Scene::with(home, (0..20).map(busy));
-        let run = scene.run(&["-p", "x", "-o", "stream-json", args[0], args[1]]);
-        assert_eq!(run.code, Some(53), "{args:?}: {}", run.stderr);
-        let result = lines(&run.stdout).pop().unwrap();
-        let error = &result["error"];
-        assert_eq!((&error["scope"], &error["unit"]), (&json!(scope), &json!(unit)), "{args:?}: {result}");
-        assert_eq!(error["type"], "BudgetExceeded");
-        let most = if args[1].ends_with("=0") { 0 } else { 8 };
-        assert!(asked(&scene) <= most, "{args:?}: {}", asked(&scene));
-        if unit == "requests" {
-            assert_eq!(asked(&scene), 2, "{args:?}");
+    within_a_day(|| {
+        for (args, scope, unit) in [
+            (["--max-requests", "2"], "session", "requests"),
+            (["--max-tokens-total", "9k"], "session", "tokens"),
+            (["--budget", "turn.requests=2"], "turn", "requests"),
+            (["--budget", "day.requests=2"], "day", "requests"),
+            (["--budget", "project.requests=2"], "project", "requests"),
+            (["--budget", "minutes=0"], "session", "minutes"),
+            (["--budget", "usd=0"], "session", "usd"),
+        ] {
+            let home = TestHome::new().settings(priced(json!({})));
+            let scene = Scene::with(home, (0..20).map(busy));
+            let run = scene.run(&["-p", "x", "-o", "stream-json", args[0], args[1]]);
+            assert_eq!(run.code, Some(53), "{args:?}: {}", run.stderr);
+            let result = lines(&run.stdout).pop().unwrap();
+            let error = &result["error"];
+            assert_eq!(
+                (&error["scope"], &error["unit"]),
+                (&json!(scope), &json!(unit)),
+                "{args:?}: {result}"
+            );
+            assert_eq!(error["type"], "BudgetExceeded");
+            let most = if args[1].ends_with("=0") { 0 } else { 8 };
+            assert!(asked(&scene) <= most, "{args:?}: {}", asked(&scene));
+            if unit == "requests" {
+                assert_eq!(asked(&scene), 2, "{args:?}");
+            }
+            let files = scene.home.gemini_dir().join("budget.json").exists();
+            assert_eq!(files, scope != "turn" && most > 0, "{args:?}: a file only where it is needed");
         }
-        let files = scene.home.gemini_dir().join("budget.json").exists();
-        assert_eq!(files, scope != "turn" && most > 0, "{args:?}: a file only where it is needed");
-    }
+    });
 }
 
 #[test]
 fn processes_share_the_counters_of_a_day() {
-    let home = TestHome::new().settings(priced(json!({"day": {"requests": 4}})));
-    let scene = Scene::with(home, (0..20).map(busy));
-    let runs: Vec<_> = (0..3).map(|_| scene.prompt(&["-p", "x"]).spawn()).collect();
-    let codes: Vec<Option<i32>> = runs.into_iter().map(|run| run.wait().code).collect();
-    assert_eq!((codes, asked(&scene)), (vec![Some(53); 3], 4));
+    within_a_day(|| {
+        let home = TestHome::new().settings(priced(json!({"day": {"requests": 4}})));
+        let scene = Scene::with(home, (0..20).map(busy));
+        let runs: Vec<_> = (0..3).map(|_| scene.prompt(&["-p", "x"]).spawn()).collect();
+        let codes: Vec<Option<i32>> = runs.into_iter().map(|run| run.wait().code).collect();
+        assert_eq!((codes, asked(&scene)), (vec![Some(53); 3], 4));
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pollux_test_support::{Reply, TestHome, reply};
+use pollux_test_support::{ClosedPort, Reply, TestHome, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{Scene, of_type, panicked, parse};
@@ -148,8 +148,8 @@ fn the_same_call_with_the_same_result_is_stopped() {
 fn nobody_listening_at_the_address_is_a_network_error() {
     let home = TestHome::new().settings(json!({"general": {"maxAttempts": 1}}));
     let scene = Scene::with(home, []);
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let run = scene.prompt(&["-p", "x"]).env("GOOGLE_GEMINI_BASE_URL", &format!("http://{free}")).run();
+    let closed = ClosedPort::new();
+    let run = scene.prompt(&["-p", "x"]).env("GOOGLE_GEMINI_BASE_URL", &closed.url()).run();
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("[API Error: ") && run.stderr.contains("hint: "), "{}", run.stderr);
 }

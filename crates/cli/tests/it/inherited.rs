@@ -1,10 +1,8 @@
 //! No child gets an open file that the program itself was started with.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use pollux_test_support::{TestHome, TestRun, reply};
+use pollux_test_support::{TestHome, TestRun, executable, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{MODEL, Scene, binary, scripted, until};
@@ -101,9 +99,9 @@ fn no_kind_of_child_inherits_a_descriptor_whatever_the_sandbox() {
 
 #[test]
 fn neither_an_editor_nor_a_command_of_the_persons_own_inherits_a_descriptor() {
-    let home = home().home_file("editor.sh", "#!/bin/sh\nsh probe.sh editor\nprintf 'written\\n' > \"$1\"\n");
+    let home = home();
     let editor = home.home().join("editor.sh");
-    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&editor, "#!/bin/sh\nsh probe.sh editor\nprintf 'written\\n' > \"$1\"\n");
     let scene = Scene::with(home.env("VISUAL", editor.to_str().unwrap()), [reply().text("read")]);
     let screen = started(&scene.home, &["-m", MODEL]).against(&scene.server).on_screen(100, 40);
     screen.expect("Authenticated with").key("Ctrl+G").expect("> written").key("Enter").expect("✦ read");

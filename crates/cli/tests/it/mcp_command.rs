@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 
 use pollux_test_support::mcp::server_entry;
-use pollux_test_support::{FakeHttp, HttpAnswer, Run, TestHome};
+use pollux_test_support::{FakeHttp, HttpAnswer, Run, TestHome, executable};
 use serde_json::json;
 
 use crate::scene::binary;
@@ -231,12 +230,9 @@ fn signing_in_takes_the_browser_or_what_is_pasted_whichever_comes_first() {
     assert_eq!(office.requests_to("/token")[0].form("code").as_deref(), Some("pasted-code-1234"));
     assert!(said(&home, &["list"]).contains("✓ web: "));
     // The same with a browser on this machine; nothing is typed.
-    let home = signs_in(&office).home_file(
-        "bin/xdg-open",
-        "#!/bin/sh\necho \"$1\" > \"$HOME/opened.tmp\"; mv \"$HOME/opened.tmp\" \"$HOME/opened\"\n",
-    );
-    let opener = home.home().join("bin/xdg-open");
-    fs::set_permissions(&opener, fs::Permissions::from_mode(0o755)).unwrap();
+    let home = signs_in(&office);
+    let opener = "#!/bin/sh\necho \"$1\" > \"$HOME/opened.tmp\"; mv \"$HOME/opened.tmp\" \"$HOME/opened\"\n";
+    executable(home.home().join("bin/xdg-open"), opener);
     let path = format!("{}:/usr/bin:/bin", home.home().join("bin").display());
     let mut terminal = home.command(binary(), ["mcp", "auth", "web"]).env("PATH", &path).on_terminal();
     terminal.expect("browser now? [Y/n]").say("").expect("Waiting up to 5 minutes");

@@ -1,10 +1,10 @@
 //! Servers that others wrote, if `scripts/mcp-servers.sh` has installed them.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use pollux_test_support::{Run, TestHome, reply};
+use pollux_test_support::{Listening, Run, TestHome, git, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{Scene, binary};
@@ -34,7 +34,7 @@ fn real_servers_work_over_pipes() {
     let Some(folder) = installed() else { return };
     let home = TestHome::new().file("hello.txt", "hello from a file");
     let project = home.project().canonicalize().unwrap();
-    assert!(Command::new("git").args(["init", "-q"]).current_dir(&project).status().unwrap().success());
+    assert!(git(&project).args(["init", "-q"]).status().unwrap().success());
     let python = |name: &str| folder.join("python/bin").join(name).display().to_string();
     let home = home.settings(json!({"mcpServers": {
         "everything": {"command": "node", "args": [package(&folder, "server-everything"), "stdio"], "trust": true, "timeout": 30_000},
@@ -82,42 +82,22 @@ fn mcp(home: &TestHome, args: &[&str]) -> Run {
     home.command(binary(), args).env("GEMINI_CLI_TRUST_WORKSPACE", "true").run()
 }
 
-/// A server process that ends with the test.
-struct Served(Child);
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Starts server-everything on a free port; its address.
-fn on_the_network(folder: &Path, manner: &str) -> (Served, u16) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut child = Command::new("node")
-        .args([package(folder, "server-everything").as_str(), manner])
-        .env("PORT", port.to_string())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // It says so when it listens.
-    let mut errors = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains(&port.to_string()) {
-        line.clear();
-        assert_ne!(errors.read_line(&mut line).unwrap(), 0, "the server ended");
-    }
-    std::thread::spawn(move || std::io::copy(&mut errors, &mut std::io::sink()));
-    (Served(child), port)
+/// Starts server-everything on a free port.
+fn on_the_network(folder: &Path, manner: &str) -> Listening {
+    Listening::start(Duration::from_secs(60), |port| {
+        let mut command = Command::new("node");
+        command.args([package(folder, "server-everything").as_str(), manner]).env("PORT", port.to_string());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    })
 }
 
 #[test]
 fn a_real_server_works_over_both_http_transports() {
     let Some(folder) = installed() else { return };
     for (manner, path, kind) in [("streamableHttp", "mcp", "http"), ("sse", "sse", "sse")] {
-        let (_served, port) = on_the_network(&folder, manner);
+        let server = on_the_network(&folder, manner);
+        let port = server.port();
         let entry = json!({"url": format!("http://127.0.0.1:{port}/{path}"), "type": kind, "trust": true});
         let step = reply()
             .call("mcp_remote_echo", json!({"message": "over the network"}))

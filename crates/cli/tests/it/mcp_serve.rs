@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout};
 
-use pollux_test_support::{Reply, TestHome, reply};
+use pollux_test_support::{Reply, TestHome, processes_in, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{MODEL, Scene, binary, until};
@@ -214,10 +214,10 @@ fn a_call_that_the_client_cancels_is_not_answered() {
     let scene = Scene::new([shell("sleep 301; touch late.txt"), reply().text("x")]);
     let mut client = Client::start(&scene, &["--yolo", "--sandbox=false"], json!({}));
     let id = client.ask("tools/call", json!({"name": "pollux_run", "arguments": {"prompt": "wait"}}));
-    until("the command runs", || running("sleep 301; touch late.txt"));
+    until("the command runs", || running(&scene, "sleep 301; touch late.txt"));
     let params = json!({"requestId": id});
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
-    until("the command is gone", || !running("sleep 301; touch late.txt"));
+    until("the command is gone", || !running(&scene, "sleep 301; touch late.txt"));
     assert_eq!(client.tool("pollux_sessions", json!({}))["isError"], false);
     assert!(client.told.iter().all(|message| message["id"] != id), "{:?}", client.told);
     client.leave();
@@ -298,18 +298,14 @@ fn when_the_client_is_gone_its_sessions_end() {
     let mut client = Client::start(&scene, &["--yolo", "--sandbox=false"], json!({}));
     let params = json!({"name": "pollux_run", "arguments": {"prompt": "wait"}});
     client.ask("tools/call", params);
-    until("the command runs", || running("sleep 300; touch late.txt"));
+    until("the command runs", || running(&scene, "sleep 300; touch late.txt"));
     client.leave();
-    until("the command is gone", || !running("sleep 300; touch late.txt"));
+    until("the command is gone", || !running(&scene, "sleep 300; touch late.txt"));
 }
 
-/// Whether a process with this text in its command line runs.
-fn running(text: &str) -> bool {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes.into_iter().any(|process| {
-        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).replace('\0', " ").contains(text)
-    })
+/// Whether a command of this scene runs.
+fn running(scene: &Scene, text: &str) -> bool {
+    !processes_in(scene.home.project(), text).is_empty()
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pollux_test_support::mcp::{control, controlled_entry, server_entry};
-use pollux_test_support::{Reply, Run, TestHome, reply};
+use pollux_test_support::{Reply, Run, TestHome, processes_in, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{MODEL, Scene};
@@ -269,19 +269,6 @@ fn a_call_of_a_server_that_failed_is_answered_with_its_problem() {
     );
 }
 
-/// Processes that work in a folder.
-fn processes_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir("/proc").unwrap().flatten();
-    entries
-        .filter(|entry| {
-            let place = fs::read_link(entry.path().join("cwd")).unwrap_or_default();
-            let state = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            place.starts_with(folder) && !state.contains(") Z ")
-        })
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
-}
-
 #[test]
 fn the_end_of_a_run_waits_for_no_server_and_leaves_none() {
     // Deaf to its closed input and to SIGTERM, and so is what it started.
@@ -321,12 +308,12 @@ fn the_end_of_a_run_waits_for_no_server_and_leaves_none() {
         let run = scene.run(&["-p", "x"]);
         assert_eq!((run.code, run.stdout.as_str()), (Some(0), "ok\n"), "{how}: {}", run.stderr);
         assert!(began.elapsed() < SOON, "{how}: {:?}", began.elapsed());
-        let project = fs::canonicalize(scene.home.project()).unwrap();
+        let project = scene.home.project();
         // The kernel may take a moment to carry out what it was told.
         let gone = (0..500).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
-            processes_in(&project).is_empty()
+            processes_in(&project, "").is_empty()
         });
-        assert!(gone, "{how}: {:?}", processes_in(&project));
+        assert!(gone, "{how}: {:?}", processes_in(&project, ""));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use pollux_test_support::otlp::{logs, metrics, resource, spans};
-use pollux_test_support::{FakeHttp, HttpAnswer, Reply, TestHome, reply};
+use pollux_test_support::{ClosedPort, FakeHttp, HttpAnswer, Reply, TestHome, reply};
 use serde_json::{Value, json};
 
 use crate::installed::installed;
@@ -251,8 +251,8 @@ fn the_published_packages_read_what_is_sent_over_grpc() {
 
 #[test]
 fn a_collector_that_is_away_or_silent_costs_no_run() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let absent = format!("http://127.0.0.1:{port}");
+    let closed = ClosedPort::new();
+    let absent = closed.url();
     let silent = FakeHttp::start(|_| HttpAnswer::status(200).body("xx").stall_after(1));
     let rude = FakeHttp::start(|_| HttpAnswer::hang_up());
     for (endpoint, protocol) in

@@ -1,9 +1,8 @@
 //! External safety checkers: programs that look at a call before it runs.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
-use pollux_test_support::{TestHome, reply};
+use pollux_test_support::{TestHome, executable, reply};
 use serde_json::{Value, json};
 
 use crate::policy::{explain, policy};
@@ -21,10 +20,8 @@ fn scene(
     script: &str,
     replies: impl IntoIterator<Item = pollux_test_support::Reply>,
 ) -> Scene {
-    let scene = Scene::with(home.home_file(".gemini/checkers/look", script), replies);
-    let file = scene.home.gemini_dir().join("checkers/look");
-    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).unwrap();
-    scene
+    executable(home.gemini_dir().join("checkers/look"), script);
+    Scene::with(home, replies)
 }
 
 fn glob(scene: &Scene, flags: &[&str]) -> Value {

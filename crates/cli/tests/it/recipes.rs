@@ -1,11 +1,9 @@
 //! The recipes for continuous integration: their shell steps, run as the services run them.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use pollux_test_support::{Run, TestHome, reply};
+use pollux_test_support::{Run, TestHome, executable, git, reply};
 
 use crate::scene::{Scene, binary};
 
@@ -61,14 +59,11 @@ impl Checkout {
 
     fn program(&self, name: &str, script: &str) {
         let path = self.scene.home.home().join("bin").join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        executable(path, &format!("#!/bin/sh\n{script}\n"));
     }
 
     fn git(&self, args: &[&str]) -> String {
-        let mut command = Command::new("git");
-        command.args(["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]);
-        let done = command.args(args).current_dir(self.project()).output().unwrap();
+        let done = git(self.project()).args(args).output().unwrap();
         assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap().trim().to_owned()
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pollux_test_support::{Run, TestHome};
+use pollux_test_support::{Run, TestHome, executable};
 use serde_json::json;
 
 use crate::scene::{MODEL, binary, scripted, until};
@@ -336,11 +336,8 @@ fn recorded_engine(log: &std::path::Path) -> Option<tempfile::TempDir> {
          for word in \"$@\"; do case \"$word\" in --env-file=*) grep API_KEY \"${{word#*=}}\";; esac; done; cat; [ -e '{0}.fails' ] && exit 125; exit 7;; esac\n",
         log.display()
     );
-    let file = folder.path().join("docker");
-    fs::write(&file, text).unwrap();
-    for path in [folder.path(), &file] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    executable(folder.path().join("docker"), &text);
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     Some(folder)
 }
 

@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pollux_test_support::{Screen, TestHome, reply};
+use pollux_test_support::{Screen, TestHome, executable, reply};
 use serde_json::{Value, json};
 
 use crate::sandbox_rights::{STREAM, confined, has_namespaces, headless, result};
@@ -37,8 +36,8 @@ impl Drop for Outside {
 }
 
 fn git(folder: &Path, arguments: &[&str]) {
-    let identity = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "init.defaultBranch=main"];
-    let status = Command::new("git").args(identity).args(arguments).current_dir(folder).status().unwrap();
+    let mut git = pollux_test_support::git(folder);
+    let status = git.args(["-c", "init.defaultBranch=main"]).args(arguments).status().unwrap();
     assert!(status.success(), "{arguments:?}");
 }
 
@@ -190,9 +189,7 @@ fn a_commit_has_the_users_identity_and_runs_the_repositorys_hooks() {
     fs::write(home.home().join("work"), "[user]\n\temail = ada@work.example\n").unwrap();
     git(&home.project(), &["init", "-q"]);
     let hook = home.project().join(".git/hooks/pre-commit");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, "#!/bin/sh\ntest -e forbidden && exit 1\necho hook >> ran\n").unwrap();
-    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    executable(hook, "#!/bin/sh\ntest -e forbidden && exit 1\necho hook >> ran\n");
     let script = "echo x > a; git add a; git commit -qm one && git log -1 --format='%an <%ae>' && cat ran; cat \"$GIT_CONFIG_GLOBAL\"; \
                   touch forbidden; git add forbidden; git commit -qm two || echo stopped; git -c user.name=Local log -1 --format=%s; \
                   git config --get credential.helper; cat ~/.gitconfig";
@@ -304,10 +301,9 @@ fn a_file_of_the_project_with_the_name_of_a_program_does_not_ask_for_its_keys() 
     if !has_namespaces() {
         return;
     }
-    let home = TestHome::new().file("aws", "echo 'Unable to locate credentials'; exit 1");
+    let home = TestHome::new();
+    executable(home.project().join("aws"), "echo 'Unable to locate credentials'; exit 1");
     fs::create_dir_all(home.home().join(".aws")).unwrap();
-    fs::set_permissions(home.project().join("aws"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .unwrap();
     let (_scene, screen) = session(home, "./aws s3 ls");
     screen.say("go").expect("The turn goes on.");
     assert!(!screen.whole_text().contains("not allowed to"), "{}", screen.whole_text());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pollux_test_support::{Run, TestHome, reply};
+use pollux_test_support::{Run, TestHome, executable, reply};
 use serde_json::{Value, json};
 
 use crate::scene::{MODEL, Scene, binary, lines, of_type, read_json, scripted};
@@ -288,17 +288,14 @@ fn a_helper_inside_connects_through_the_proxy_and_ssh_is_told_to_use_it() {
 
 #[test]
 fn a_session_starts_before_package_managers_are_asked_and_commands_reach_their_hosts() {
-    use std::os::unix::fs::PermissionsExt as _;
     if !has_namespaces() {
         return;
     }
     let script = format!("run() {{ {}; }}; run > answer", connect("npm.example:443"));
-    let home = TestHome::new()
-        .settings(json!({"tools": {"sandboxPackageDownloads": true}}))
-        .home_file("bin/npm", "#!/bin/sh\n: > \"$HOME/asked\"\necho https://npm.example/\n")
-        .file("c.sh", &script);
+    let home =
+        TestHome::new().settings(json!({"tools": {"sandboxPackageDownloads": true}})).file("c.sh", &script);
     let (bin, asked) = (home.home().join("bin"), home.home().join("asked"));
-    fs::set_permissions(bin.join("npm"), fs::Permissions::from_mode(0o755)).unwrap();
+    executable(bin.join("npm"), "#!/bin/sh\n: > \"$HOME/asked\"\necho https://npm.example/\n");
     let path = std::env::var("PATH").unwrap();
     let home = home.env("PATH", &format!("{}:{path}", bin.display()));
     let (scene, screen) = at_the_screen(home, "bash c.sh");

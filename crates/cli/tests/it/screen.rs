@@ -18,9 +18,8 @@ mod past;
 mod questions;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
-use pollux_test_support::{Reply, Screen, TestHome, reply};
+use pollux_test_support::{Reply, Screen, TestHome, executable, reply};
 use serde_json::json;
 
 use crate::rewind::state_folders;
@@ -82,11 +81,9 @@ fn a_refused_edit_with_words_for_the_model() {
 
 #[test]
 fn a_change_is_edited_before_it_is_applied() {
-    let home = TestHome::new()
-        .file("a.txt", "old\n")
-        .home_file("editor.sh", "#!/bin/sh\nprintf 'mine\\n' > \"$1\"\n");
+    let home = TestHome::new().file("a.txt", "old\n");
     let editor = home.home().join("editor.sh");
-    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&editor, "#!/bin/sh\nprintf 'mine\\n' > \"$1\"\n");
     let home = home.env("VISUAL", editor.to_str().unwrap());
     let edit = reply().call("write_file", json!({"file_path": "a.txt", "content": "new\n"}));
     let scene = Scene::with(home, [edit, reply().text("So be it.")]);
@@ -103,9 +100,9 @@ fn a_change_is_edited_before_it_is_applied() {
 
 #[test]
 fn the_composers_editor_gives_its_text_back() {
-    let home = TestHome::new().home_file("editor.sh", "#!/bin/sh\nprintf 'written elsewhere\\n' > \"$1\"\n");
+    let home = TestHome::new();
     let editor = home.home().join("editor.sh");
-    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&editor, "#!/bin/sh\nprintf 'written elsewhere\\n' > \"$1\"\n");
     let scene = Scene::with(home.env("VISUAL", editor.to_str().unwrap()), [reply().text("read")]);
     let screen = open(&scene, &[]);
     // From then on it knows its machine.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pollux_test_support::{Run, TestHome};
+use pollux_test_support::{Run, TestHome, git};
 use serde_json::{Value, json};
 
 use crate::scene::binary;
@@ -182,10 +182,7 @@ fn a_folder_is_installed_after_consent_and_removed_by_name() {
 fn a_repository_is_cloned_and_a_folder_of_it_installed() {
     let home = TestHome::new().file("repo/skills/one/SKILL.md", &skill("one"));
     let repo = home.project().join("repo");
-    let git = |args: &[&str]| {
-        let all = ["-c", "user.name=a", "-c", "user.email=a@example.com"].iter().chain(args);
-        assert!(Command::new("git").args(all).current_dir(&repo).status().unwrap().success());
-    };
+    let git = |args: &[&str]| assert!(git(&repo).args(args).status().unwrap().success());
     git(&["init", "-q"]);
     git(&["add", "."]);
     git(&["commit", "-qm", "first"]);

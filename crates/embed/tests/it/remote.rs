@@ -12,8 +12,12 @@ use crate::server::{Reply, Server};
 const KEY: &str = "key-that-nobody-may-see";
 
 fn model(protocol: Protocol, server: &Server) -> RemoteModel {
+    model_at(protocol, server.url())
+}
+
+fn model_at(protocol: Protocol, url: &str) -> RemoteModel {
     let mut options = RemoteOptions::new(client(&ClientOptions::new("test")).unwrap());
-    options.base_url = Some(format!("{}/v1", server.url()));
+    options.base_url = Some(format!("{url}/v1"));
     options.key = Some(KEY.to_owned());
     options.headers = vec![("x-team".to_owned(), "team-secret".to_owned())];
     options.backoff.scale = 0.001;
@@ -147,9 +151,8 @@ async fn what_will_fail_again_is_not_repeated_and_secrets_stay_hidden() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
-    let server = Server::start([]).await;
-    let model = model(Protocol::OpenAi, &server);
-    drop(server);
+    let closed = pollux_test_support::ClosedPort::new();
+    let model = model_at(Protocol::OpenAi, &closed.url());
     let error = model.embed(&texts(1, 1), Purpose::Query).await.unwrap_err();
     assert!(matches!(error.kind, EmbedErrorKind::Later { .. }), "{error:?}");
     assert!(error.message.contains("could not reach 127.0.0.1"), "{error}");

@@ -299,9 +299,8 @@ async fn everyday_commands_work_in_bubblewrap() {
 async fn work_inside(level: Level, network: bool, tasks: &[(&str, &str, &str)]) {
     let Some(scene) = Scene::new(level, |request| request.network = network) else { return };
     fs::remove_dir_all(scene.path("w/.git")).unwrap();
-    let init = "git init -qb master && echo a > a && git add a && \
-                git -c user.name=a -c user.email=a@b.c commit -qm first";
-    let made = std::process::Command::new("sh").args(["-c", init]).current_dir(scene.path("w")).status();
+    let init = "git init -qb master && echo a > a && git add a && git commit -qm first";
+    let made = pollux_test_support::with_own_git("sh", scene.path("w")).args(["-c", init]).status();
     if !made.is_ok_and(|status| status.success()) {
         return;
     }

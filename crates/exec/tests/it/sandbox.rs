@@ -352,8 +352,7 @@ async fn git_commits_in_the_workspace() {
     let git = "git -c user.name=a -c user.email=a@b.c -c safe.directory=*";
     for scene in scenes(|_| {}) {
         fs::remove_dir_all(scene.path("w/.git")).unwrap();
-        let made =
-            std::process::Command::new("git").args(["init", "-q"]).current_dir(scene.path("w")).status();
+        let made = pollux_test_support::git(scene.path("w")).args(["init", "-q"]).status();
         if !made.is_ok_and(|status| status.success()) {
             return;
         }

@@ -270,11 +270,8 @@ async fn bash_does_not_read_startup_files_when_it_seems_to_run_under_ssh() {
 
 #[tokio::test]
 async fn bash_is_not_taken_from_a_folder_prepended_to_path() {
-    use std::os::unix::fs::PermissionsExt as _;
     let folder = TempDir::new().unwrap();
-    let fake = folder.path().join("bash");
-    tokio::fs::write(&fake, "#!/bin/sh\necho fake\n").await.unwrap();
-    std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
+    pollux_test_support::executable(folder.path().join("bash"), "#!/bin/sh\necho fake\n");
     let mut given = command("echo fine");
     given.environment = vec![("PATH".to_owned(), format!("{}:/usr/bin:/bin", folder.path().display()))];
     if std::path::Path::new("/bin/bash").is_file() {

@@ -246,12 +246,7 @@ async fn a_repository_is_cloned_and_updated_when_it_moves_on() {
     let world = World::new();
     let source = world.source("1.0.0", &json!({}));
     let git = |arguments: &[&str]| {
-        let done = std::process::Command::new("git")
-            .current_dir(&source)
-            .args(["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"])
-            .args(arguments)
-            .output()
-            .unwrap();
+        let done = pollux_test_support::git(&source).args(arguments).output().unwrap();
         assert!(done.status.success(), "{done:?}");
     };
     git(&["init", "-q"]);

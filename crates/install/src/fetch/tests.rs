@@ -104,12 +104,8 @@ async fn a_branch_a_tag_or_a_commit_is_fetched() {
 async fn hooks_and_templates_of_the_user_do_not_run() {
     let remote = Remote::new().await;
     let (hooks, trace) = (remote.home.path().join("hooks"), remote.home.path().join("trace"));
-    write(&hooks.join("post-checkout"), &format!("#!/bin/sh\ntouch '{}'\n", trace.display()));
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        fs::set_permissions(hooks.join("post-checkout"), fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    let hook = format!("#!/bin/sh\ntouch '{}'\n", trace.display());
+    pollux_test_support::executable(hooks.join("post-checkout"), &hook);
     write(&remote.home.path().join(".gitconfig"), &format!("[core]\n\thooksPath = {}\n", hooks.display()));
     remote.clone(None).await.unwrap();
     assert!(!trace.exists());

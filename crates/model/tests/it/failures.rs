@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use pollux_domain::model::{ModelClient, ModelErrorKind, ModelRequest, ReplyEvent, RequestRole};
 use pollux_model::gemini::GeminiClient;
-use pollux_test_support::{Exhausted, FakeGemini, Reply, reply};
+use pollux_test_support::{ClosedPort, Exhausted, FakeGemini, Reply, reply};
 use serde_json::json;
 
-use super::fixture::{KEY, Told, ask, drain, gemini, options, prompt};
+use super::fixture::{KEY, Told, ask, drain, gemini, options, options_at, prompt};
 
 fn throttled(delay: &str) -> Reply {
     let details = json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}]);
@@ -81,10 +81,9 @@ async fn attempts_end_with_the_last_error() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_a_network_error() {
-    let server = FakeGemini::start([]).await;
-    let client = gemini(&server);
-    let address = server.url();
-    drop(server);
+    let closed = ClosedPort::new();
+    let address = closed.url();
+    let client = GeminiClient::new(options_at(address.clone())).unwrap();
     let told = drain(client.stream(prompt("hi"))).await;
     assert_eq!(told.error().kind, ModelErrorKind::Network);
     assert!(told.error().message.starts_with(&format!("could not reach {address}: ")), "{:?}", told.error);

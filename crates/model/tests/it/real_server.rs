@@ -1,9 +1,8 @@
 //! llama.cpp's own server with a small real model, over three wires, if `scripts/local-model.sh` has installed them.
 
-use std::io::{BufRead, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,7 @@ use pollux_model::prompt_tools::LocalProbe as _;
 use pollux_model::responses::ResponsesClient;
 use pollux_model::shared::endpoint::{Endpoint, EndpointTraits};
 use pollux_net::client::{ClientOptions, client as http};
+use pollux_test_support::Listening;
 use serde_json::{Value, json};
 
 use super::fixture::{Told, drain_within};
@@ -26,11 +26,8 @@ use super::fixture::{Told, drain_within};
 const KEY: &str = "only-for-this-test";
 const WINDOW: u64 = 1024;
 
-/// A running server, and a line about everything that was measured.
-struct RealServer {
-    child: Child,
-    port: u16,
-}
+/// A running server.
+struct RealServer(Listening);
 
 impl RealServer {
     /// Starts it; `None`, and a line that says so, where it is not installed.
@@ -40,46 +37,26 @@ impl RealServer {
             say("skipped: scripts/local-model.sh has not installed the local model");
             return None;
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let model: PathBuf = folder.join("SmolLM2-135M-Instruct.Q4_1.gguf");
-        let mut child = Command::new(folder.join("bin/llama-server"))
-            .arg("-m")
-            .arg(model)
-            .args(["--host", "127.0.0.1", "--jinja", "--api-key", KEY, "--port", &port.to_string()])
-            // More threads than free cores wait for each other.
-            .args(["-c", &WINDOW.to_string(), "-t", "1"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let errors = BufReader::new(child.stderr.take().unwrap());
-        // It prints much, and must never wait for a reader.
-        std::thread::spawn(move || errors.lines().for_each(drop));
-        let server = Self { child, port };
-        let began = Instant::now();
         // It listens before the model is loaded.
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(120), "the server does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(server)
+        Some(Self(Listening::start(Duration::from_secs(120), |port| {
+            let mut command = Command::new(folder.join("bin/llama-server"));
+            command.arg("-m").arg(&model).args(["--host", "127.0.0.1", "--jinja", "--api-key", KEY]);
+            // More threads than free cores wait for each other.
+            command.args(["--port", &port.to_string(), "-c", &WINDOW.to_string(), "-t", "1"]);
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        })))
     }
 
     fn endpoint(&self, path: &str, key: &str) -> Endpoint {
         let facts = |name: &str| ModelInfo::unknown(name, ProviderId::known("llamacpp"), Dialect::CHAT);
         let http = http(&ClientOptions::new("test")).unwrap();
-        let base = format!("http://127.0.0.1:{}{path}", self.port);
+        let base = format!("http://127.0.0.1:{}{path}", self.0.port());
         let mut endpoint = Endpoint::new(ProviderId::known("llamacpp"), base, http, Arc::new(facts));
         endpoint.traits = EndpointTraits { local: true, ..EndpointTraits::default() };
         endpoint.timing.first_byte = Duration::from_secs(120);
         endpoint.bearer(Secret::new(key))
-    }
-}
-
-impl Drop for RealServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

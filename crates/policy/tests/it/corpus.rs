@@ -103,12 +103,7 @@ fn tripwires(directory: &Path) {
     }
     let script = "#!/bin/sh\necho \"${0##*/}\" >> \"$TRIPWIRE_LOG\"\n";
     for name in names {
-        let path = directory.join(name);
-        #[expect(clippy::disallowed_methods, reason = "a test file")]
-        fs::write(&path, script).unwrap();
-        let mut rights = fs::metadata(&path).unwrap().permissions();
-        std::os::unix::fs::PermissionsExt::set_mode(&mut rights, 0o755);
-        fs::set_permissions(&path, rights).unwrap();
+        pollux_test_support::executable(directory.join(name), script);
     }
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use pollux_sandbox::container::{ContainerRequest, Engine, ImageSource};
 use pollux_sandbox::holder::Start;
 use pollux_sandbox::{Level, Sandbox, SandboxError, SandboxRequest};
+use pollux_test_support::executable;
 use tempfile::TempDir;
 
 use crate::scene::{scratch, tell};
@@ -256,8 +257,7 @@ fn a_folder_that_is_swapped_while_the_engine_mounts_it_is_noticed() {
          exec {real} \"$@\"\n"
     );
     let file = programs.path().join("podman");
-    fs::write(&file, text).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&file, &text);
     let search_path = programs.path().to_string_lossy().into_owned();
     let request = SandboxRequest { search_path, ..request(&base, wish(&base, &environment)) };
     let error = Sandbox::open(&request).unwrap().enter().unwrap_err().to_string();
@@ -271,8 +271,7 @@ pub(crate) fn fake(folder: &Path, log: &Path, script: &str) {
         "#!/bin/sh\nfor word in \"$@\"; do printf '%s\\n' \"$word\" >> \"{}.$1\"; done\n{script}\n",
         log.display()
     );
-    fs::write(&file, text).unwrap();
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&file, &text);
 }
 
 #[test]

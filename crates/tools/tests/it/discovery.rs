@@ -1,8 +1,7 @@
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use pollux_domain::tool::{Effect, Tool, ToolErrorKind, ToolOutcome};
+use pollux_test_support::executable;
 use pollux_tools::{Discovered, DiscoveryError, DiscoverySetup, discover};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -22,8 +21,7 @@ elif [ "$1" = fail ]; then
   printf partly; printf oops >&2; exit 7
 fi
 "#;
-    let path = bench.write("my tool.sh", script);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(bench.path("my tool.sh"), script);
     DiscoverySetup {
         discovery_command: "'./my tool.sh' list".to_owned(),
         call_command: Some("./my tool.sh".to_owned()),

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use pollux_a2a::protocol::Method;
 use pollux_domain::budget::Spent;
 use pollux_domain::model::MicroUsd;
+use pollux_test_support::within_a_day;
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
@@ -25,8 +26,15 @@ async fn refused(machine: &Machine, name: &str) -> String {
     error.message
 }
 
-#[tokio::test]
-async fn tokens_and_money_of_a_day_count_with_every_server_and_after_a_restart() {
+#[test]
+fn tokens_and_money_of_a_day_count_with_every_server_and_after_a_restart() {
+    within_a_day(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(tokens_and_money_of_a_day());
+    });
+}
+
+async fn tokens_and_money_of_a_day() {
     let test = async {
         let options = ServeOptions {
             max_tokens: Some(1_000_000),

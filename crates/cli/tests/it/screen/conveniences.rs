@@ -1,10 +1,9 @@
 //! Everyday commands: saved conversations, servers, models, agents and plans.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use pollux_test_support::mcp::server_entry;
-use pollux_test_support::{TestHome, reply};
+use pollux_test_support::{TestHome, executable, reply};
 use serde_json::json;
 
 use super::{PLACEHOLDER, open, quit};
@@ -132,9 +131,9 @@ fn a_prompt_waits_for_a_slow_clipboard() {
     // It answers when the test moves an answer to its place.
     let reads = "#!/bin/sh\ncase \"$*\" in *image*) exit 1;; esac\ncd \"$HOME\"\n\
                  until mv answer taken 2> /dev/null; do sleep 0.02; done\ncat taken\n";
-    let home = TestHome::new().home_file("bin/wl-paste", reads);
+    let home = TestHome::new();
     let (bin, answer) = (home.home().join("bin"), home.home().join("answer"));
-    fs::set_permissions(bin.join("wl-paste"), fs::Permissions::from_mode(0o755)).unwrap();
+    executable(bin.join("wl-paste"), reads);
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let home = home.env("PATH", &path).env("WAYLAND_DISPLAY", "wayland-0");
     let scene = Scene::with(home, [reply().text("I see it.")]);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pollux_test_support::{Screen, reply};
+use pollux_test_support::{Screen, executable, reply};
 use serde_json::json;
 
 use super::{open, quit, shell};
@@ -237,12 +237,11 @@ fn a_closed_window_ends_it_after_it_was_stopped_and_went_on() {
 
 #[test]
 fn a_closed_window_ends_it_while_an_editor_has_the_terminal() {
-    use std::os::unix::fs::PermissionsExt;
     // An editor that does not mind the hang-up.
     let script = "#!/bin/sh\ntrap '' HUP\necho $$ > \"$HOME/editor.txt\"\nexec sleep 600\n";
-    let home = pollux_test_support::TestHome::new().home_file("editor.sh", script);
+    let home = pollux_test_support::TestHome::new();
     let editor = home.home().join("editor.sh");
-    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&editor, script);
     let scene = Scene::with(home.env("VISUAL", editor.to_str().unwrap()), []);
     let (screen, pid) = as_job(&scene, "");
     screen.expect(super::PLACEHOLDER).key("Ctrl+G");

@@ -2,12 +2,9 @@
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use super::*;
+use pollux_test_support::executable;
 
-fn executable(path: &Path, text: &str) {
-    write(path, text);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
+use super::*;
 
 impl Remote {
     /// Commits everything and returns why it could not be cloned.
@@ -123,7 +120,7 @@ async fn nothing_that_a_repository_or_the_users_configuration_names_is_run() {
     write(&remote.folder().join(".gitattributes"), "* filter=crypt diff=crypt merge=crypt\n");
     let submodule = format!("[submodule \"s\"]\n\tpath = s\n\turl = ext::sh -c {tool}\n\tupdate = !{tool}\n");
     write(&remote.folder().join(".gitmodules"), &submodule);
-    executable(&remote.folder().join("hooks/post-checkout"), &format!("#!/bin/sh\n{tool}\n"));
+    executable(remote.folder().join("hooks/post-checkout"), &format!("#!/bin/sh\n{tool}\n"));
     remote.git(&["add", "-A"]).await;
     let head = remote.git(&["rev-parse", "HEAD"]).await;
     remote.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},s")]).await;
@@ -183,7 +180,7 @@ async fn an_address_is_never_an_option() {
 fn a_folder_is_copied_without_special_modes_pipes_or_outside_files() {
     let home = tempfile::tempdir().unwrap();
     let (from, to) = (home.path().join("from"), home.path().join("to"));
-    executable(&from.join("run"), "x");
+    executable(from.join("run"), "x");
     fs::set_permissions(from.join("run"), fs::Permissions::from_mode(0o6755)).unwrap();
     fs::create_dir(from.join("closed")).unwrap();
     fs::set_permissions(from.join("closed"), fs::Permissions::from_mode(0o3555)).unwrap();

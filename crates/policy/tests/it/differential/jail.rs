@@ -10,6 +10,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use pollux_test_support::executable;
+
 use crate::everyday::write;
 use crate::reads::SECRET;
 
@@ -164,8 +166,8 @@ impl Drop for Jail {
 /// Fills the folder of programs, and returns which of them are real and where they are on this machine.
 fn tools(bin: &Path, wire: &Path) -> BTreeMap<&'static str, PathBuf> {
     let script = format!("#!/real/bash\necho \"${{0##*/}}\" \"$*\" >> {}/log\n", wire.display());
-    executable(&bin.join("tripwire"), &script);
-    executable(&bin.join("stub"), "#!/real/bash\nexit 0\n");
+    executable(bin.join("tripwire"), &script);
+    executable(bin.join("stub"), "#!/real/bash\nexit 0\n");
     let mut real = BTreeMap::new();
     for name in REAL {
         if let Some(file) = on_path(name) {
@@ -189,11 +191,6 @@ fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = FOLDERS.iter().map(PathBuf::from).chain(std::env::split_paths(&path));
     folders.filter_map(|folder| folder.join(name).canonicalize().ok()).find(|file| file.is_file())
-}
-
-fn executable(path: &Path, text: &str) {
-    write(path, text);
-    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
 }
 
 /// What programs need of `/etc`, and files that none may read.

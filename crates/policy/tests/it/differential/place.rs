@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use pollux_domain::approval::ApprovalMode;
 use pollux_policy::engine::{Engine, Options};
 use pollux_policy::load::{Sources, load};
 use pollux_policy::request::{Decision, Verdict};
+use pollux_test_support::executable;
 use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
 
 use crate::everyday::{LIST, decide_in, with_rules_in, write};
@@ -247,9 +248,7 @@ fn files(stage: &Path, layout: Layout) -> Hostile {
         write(&project.join(name), text);
     }
     for script in ["x.sh", "t1", "ls", "sub/cat"] {
-        write(&project.join(script), "#!/bin/bash\nt1\n");
-        fs::set_permissions(project.join(script), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-            .unwrap();
+        executable(project.join(script), "#!/bin/bash\nt1\n");
     }
     copy(&repository.join(".git"), &project.join(".git"));
     let own = fs::read_to_string(project.join(".git/config")).unwrap();
@@ -351,15 +350,6 @@ pub(super) fn repository(folder: &Path) {
 }
 
 fn git(folder: &Path, arguments: &[&str]) {
-    let done = Command::new("git")
-        .args(["-c", "user.name=me", "-c", "user.email=me@host", "-c", "commit.gpgsign=false"])
-        .args(arguments)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env_remove("GIT_DIR")
-        .current_dir(folder)
-        .stdout(Stdio::null())
-        .status()
-        .unwrap();
+    let done = pollux_test_support::git(folder).args(arguments).stdout(Stdio::null()).status().unwrap();
     assert!(done.success(), "git {arguments:?}");
 }
