@@ -17,8 +17,8 @@ use crate::session::{PromptAnswer, Session};
 
 /// How long conversations may take to end when the client is gone; longer than each of them takes at most.
 const LEAVING: Duration = Duration::from_millis(5_500);
-/// How long the last lines may take to be written.
-const FLUSHING: Duration = Duration::from_millis(200);
+/// A client that reads none of the last lines for so long is not waited for.
+const FLUSHING: Duration = Duration::from_secs(2);
 
 impl Server {
     /// Serves until the client leaves or a signal arrives.
@@ -53,7 +53,7 @@ impl Server {
         }
         // Answers of requests that have just ended are written by tasks of their own.
         tokio::task::yield_now().await;
-        let _ = self.client.outbox().flush(FLUSHING);
+        let _ = self.client.outbox().drain(FLUSHING);
     }
 
     fn take(self: &Rc<Self>, message: Incoming) {

@@ -19,8 +19,9 @@ use crate::program::Program;
 
 /// How long it may take to exit once its input is closed, where its last words and its code are reported.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
-/// The same where nobody wants to know. Not every server heeds the end of its input, and the end of a run waits for it.
-const QUIET_GRACE: Duration = Duration::from_millis(200);
+/// The same where nobody wants to know. A server may save its state then, but not every server heeds the end of its
+/// input, and the end of a run waits for it.
+const QUIET_GRACE: Duration = Duration::from_secs(2);
 /// How long it may take to exit after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(1);
 const KILL_LIMIT: Duration = Duration::from_secs(1);
@@ -92,13 +93,30 @@ mod tests {
     async fn a_piped_child_answers_and_exits_when_its_input_closes() {
         let (folder, program) = shell("read line; echo \"got $line\"; cat >/dev/null; exit 3");
         let background = Background::new(folder.path().join("logs"));
-        let (child, mut pipes) = start(&program, &background).unwrap();
+        let (mut child, mut pipes) = start(&program, &background).unwrap();
         pipes.input.write_all(b"word\n").await.unwrap();
         let mut answer = [0; 9];
         pipes.output.read_exact(&mut answer).await.unwrap();
         assert_eq!(&answer, b"got word\n");
         drop(pipes.input);
+        // However long that takes on a busy machine.
+        assert_eq!(child.ended().await, Ending::Exited(3));
         assert_eq!(child.end().await, Ending::Exited(3));
+    }
+
+    #[tokio::test]
+    async fn a_child_may_save_its_state_and_costs_no_more_time_than_it_takes() {
+        let script = "trap 'exit 9' TERM; echo ready; cat >/dev/null; sleep 0.3; echo state > saved";
+        let (folder, program) = shell(script);
+        let background = Background::new(folder.path().join("logs"));
+        let (child, mut pipes) = start(&program, &background).unwrap();
+        pipes.output.read_exact(&mut [0; 6]).await.unwrap();
+        drop(pipes.input);
+        let began = std::time::Instant::now();
+        let limit = Duration::from_secs(600);
+        assert_eq!(child.end_within(limit).await, Ending::Exited(0));
+        assert!(began.elapsed() < limit / 2);
+        assert!(folder.path().join("saved").exists());
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ use crate::starters;
 /// How long the pipes are read after the program itself has ended.
 const DRAIN_LIMIT: Duration = Duration::from_millis(200);
 const KILL_LIMIT: Duration = Duration::from_secs(1);
+/// How long a program that reached its limit is looked at once more.
+const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// Default limit of bytes per stream.
 const OUTPUT_LIMIT: usize = 1 << 20;
@@ -134,11 +137,22 @@ pub async fn run_with(
     let registered = background.register(&group);
     let mut end = ProgramEnd { ending: ProgramEnding::Cancelled, stdout: Vec::new(), stderr: Vec::new() };
     let deadline = program.time_limit.map(|limit| Instant::now() + limit);
-    let ended = tokio::select! {
-        biased;
-        () = cancel.cancelled() => ProgramEnding::Cancelled,
-        () = reached(deadline) => ProgramEnding::TimedOut,
-        ended = talk(&mut child, pipes, program, excess, &mut end) => ended,
+    let ended = {
+        let mut talk = pin!(talk(&mut child, pipes, program, excess, &mut end));
+        let in_time = async {
+            tokio::select! {
+                biased;
+                ended = &mut talk => ended,
+                // After a stop (Ctrl+Z) or a pause of the machine, an answer that came in time is seen together with the
+                // limit.
+                () = reached(deadline) => timeout(LAST_LOOK, &mut talk).await.unwrap_or(ProgramEnding::TimedOut),
+            }
+        };
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => ProgramEnding::Cancelled,
+            ended = in_time => ended,
+        }
     };
     end.ending = ended;
     group.signal(Signal::KILL);
@@ -258,6 +272,18 @@ mod tests {
         assert_eq!((end.ending, end.stdout.as_slice()), (ProgramEnding::Exited(0), b"done\n".as_slice()));
         let end = shell("cat", |program| program.input = vec![b'x'; 1 << 20]).await;
         assert_eq!(end.stdout.len(), 1 << 20);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_came_in_time_counts_although_it_is_seen_late() {
+        let stopped = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            std::thread::sleep(Duration::from_millis(700));
+        };
+        let program =
+            shell("echo no; exit 2", |program| program.time_limit = Some(Duration::from_millis(500)));
+        let (end, ()) = tokio::join!(program, stopped);
+        assert_eq!(end.ending, ProgramEnding::Exited(2));
     }
 
     #[tokio::test]

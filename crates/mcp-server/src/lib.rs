@@ -34,8 +34,8 @@ pub use crate::tools::ToolChoice;
 
 /// How long sessions may take to end when the client is gone; longer than each of them takes at most.
 const LEAVING: Duration = Duration::from_millis(5_500);
-/// How long the last lines may take to be written.
-const FLUSHING: Duration = Duration::from_millis(200);
+/// A client that reads none of the last lines for so long is not waited for.
+const FLUSHING: Duration = Duration::from_secs(2);
 
 /// Serves one client until it leaves.
 pub fn serve(program: Program, input: OwnedFd, output: OwnedFd) -> io::Result<ExitKind> {
@@ -45,7 +45,7 @@ pub fn serve(program: Program, input: OwnedFd, output: OwnedFd) -> io::Result<Ex
         let handler = Handler::new(Arc::new(program), client.clone(), PromptSlots::default());
         handler.serve(messages(File::from(input))).await;
         let _ = tokio::time::timeout(LEAVING, handler.close()).await;
-        let _ = client.outbox().flush(FLUSHING);
+        let _ = client.outbox().drain(FLUSHING);
     });
     // Whatever still blocks a thread has nothing left to say.
     runtime.shutdown_background();

@@ -20,6 +20,8 @@ const POLL: Duration = Duration::from_millis(3);
 const UNREADABLE: Duration = Duration::from_secs(1);
 /// A draft this old was left behind by a process that was killed; its writer would have removed it within moments.
 const ABANDONED: Duration = Duration::from_secs(10 * 60);
+/// A process that started this much later than a lock is not its owner. Both times are less exact.
+const YOUNGER: Duration = Duration::from_secs(2);
 /// Maximum number of folder entries searched for drafts.
 const MAX_ENTRIES: usize = 10_000;
 /// What an owner writes is far shorter.
@@ -179,7 +181,21 @@ pub(crate) fn path_of(target: &Path) -> PathBuf {
 
 struct Owner {
     pid: Option<u32>,
+    started_at: Option<SystemTime>,
     token: Option<String>,
+}
+
+impl Owner {
+    /// Whether the process that took the lock still runs; `None` if the lock does not name it.
+    fn is_alive(&self) -> Option<bool> {
+        let pid = self.pid?;
+        // A process that started later has only got the same id.
+        let is_younger = pollux_config::process::started_at(pid)
+            .zip(self.started_at)
+            .and_then(|(process, lock)| process.duration_since(lock).ok())
+            .is_some_and(|later| later > YOUNGER);
+        Some(exists(pid) && !is_younger)
+    }
 }
 
 fn read_owner(path: &Path) -> Option<Owner> {
@@ -187,7 +203,9 @@ fn read_owner(path: &Path) -> Option<Owner> {
     File::open(path).ok()?.take(MAX_CONTENT).read_to_string(&mut text).ok()?;
     let value: Value = serde_json::from_str(&text).ok()?;
     let pid = value.get("pid").and_then(Value::as_u64).and_then(|pid| u32::try_from(pid).ok());
-    Some(Owner { pid, token: value.get("token").and_then(Value::as_str).map(str::to_owned) })
+    let started_at = value.get("startedAt").and_then(Value::as_u64).map(Duration::from_millis);
+    let started_at = started_at.and_then(|since| UNIX_EPOCH.checked_add(since));
+    Some(Owner { pid, started_at, token: value.get("token").and_then(Value::as_str).map(str::to_owned) })
 }
 
 /// Removes a stale lock; returns whether it is gone. Serialised, or a second process would remove
@@ -230,8 +248,8 @@ fn remove_drafts_once(path: &Path) {
 fn is_abandoned(draft: &Path) -> bool {
     let Ok(meta) = fs::symlink_metadata(draft) else { return false };
     let age = meta.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
-    let writer = read_owner(draft).and_then(|owner| owner.pid);
-    meta.is_file() && (age > ABANDONED || writer.is_some_and(|pid| !is_alive(pid)))
+    let is_alive = read_owner(draft).and_then(|owner| owner.is_alive());
+    meta.is_file() && (age > ABANDONED || is_alive == Some(false))
 }
 
 fn is_left_behind(path: &Path, stale: Duration) -> bool {
@@ -240,21 +258,21 @@ fn is_left_behind(path: &Path, stale: Duration) -> bool {
     if age > stale {
         return true;
     }
-    match read_owner(path) {
-        Some(Owner { pid: Some(pid), .. }) => !is_alive(pid),
-        Some(Owner { pid: None, .. }) | None => age > UNREADABLE,
+    match read_owner(path).and_then(|owner| owner.is_alive()) {
+        Some(is_alive) => !is_alive,
+        None => age > UNREADABLE,
     }
 }
 
 #[cfg(unix)]
-fn is_alive(pid: u32) -> bool {
+fn exists(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return false };
     // Not permitted means that it exists.
     !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
 }
 
 #[cfg(not(unix))]
-fn is_alive(_pid: u32) -> bool {
+fn exists(_pid: u32) -> bool {
     true
 }
 
@@ -307,8 +325,27 @@ mod tests {
         }
         plant(&target, &alive, Duration::from_secs(5));
         assert!(OwnedLock::acquire(&target, SHORT).is_err());
-        plant(&target, "", Duration::ZERO);
+        // Never older than now, however slow the machine is.
+        let file = File::create(path_of(&target)).unwrap();
+        file.set_modified(SystemTime::now() + Duration::from_secs(3600)).unwrap();
         assert!(OwnedLock::acquire(&target, SHORT).is_err(), "another process may be about to write into it");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_got_the_id_of_a_dead_owner_does_not_hold_its_lock() {
+        let (_folder, target) = target();
+        let pid = std::process::id();
+        let started = pollux_config::process::started_at(pid).unwrap();
+        let lock = |written: SystemTime| {
+            let millis = written.duration_since(UNIX_EPOCH).unwrap().as_millis();
+            plant(&target, &format!("{{\"pid\":{pid},\"startedAt\":{millis}}}"), Duration::ZERO);
+            OwnedLock::acquire(&target, SHORT)
+        };
+        drop(lock(started - Duration::from_secs(5)).unwrap());
+        for written in [started - Duration::from_secs(1), started, started + Duration::from_secs(5)] {
+            assert!(lock(written).is_err(), "{written:?}");
+        }
     }
 
     #[test]

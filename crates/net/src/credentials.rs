@@ -295,6 +295,8 @@ impl CredentialStore {
     ) -> Result<Backend, CredentialError> {
         let account = account_of(&credentials.server_name);
         let mut credentials = credentials.clone();
+        // It is waited for longer than in the lookup below, which would give it up.
+        let _ = self.backend();
         // Where a clock was set back, the copy that cannot be removed must still be the older one.
         let others = [
             self.look_in_keychain(service, &account).ok().flatten().as_deref().and_then(read_text),

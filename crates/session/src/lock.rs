@@ -10,10 +10,13 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pollux_config::process::start_ticks;
 use serde_json::{Value, json};
 
 /// An empty lock file counts as being written until it is this old.
 const WRITING_TIME: Duration = Duration::from_secs(10);
+/// What looks at a lock holds it for less.
+const LOOKING_TIME: Duration = Duration::from_millis(5);
 /// Retries of an eviction that another process won.
 const ATTEMPTS: usize = 8;
 /// Maximum size of a lock file.
@@ -37,6 +40,15 @@ pub(crate) struct Owner {
 impl Owner {
     pub(crate) fn is_elsewhere(&self) -> bool {
         !self.host.is_empty() && self.host != host()
+    }
+
+    /// Whether its process is not among those of this machine, or is another one by now.
+    fn is_gone(&self) -> bool {
+        match (start_ticks(self.pid), self.start_time) {
+            (Some(now), Some(then)) => now != then,
+            (Some(_), None) => false,
+            (None, _) => true,
+        }
     }
 }
 
@@ -105,6 +117,11 @@ impl Lock {
             }
             match evict_if_dead(&path, written)? {
                 None => {}
+                // Another process looks at the lock of a dead owner, or the owner is in another process namespace.
+                Some(owner) if owner.host == host() && owner.is_gone() => {
+                    holder = Some(owner);
+                    std::thread::sleep(LOOKING_TIME);
+                }
                 Some(owner) => {
                     holder = Some(owner);
                     break;
@@ -130,7 +147,7 @@ fn write_draft(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = path.with_file_name(format!("{name}.{}", uuid::Uuid::new_v4().simple()));
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&draft)?;
-    let me = Owner { pid: std::process::id(), start_time: start_time(std::process::id()), host: host() };
+    let me = Owner { pid: std::process::id(), start_time: start_ticks(std::process::id()), host: host() };
     let text = json!({"pid": me.pid, "startTime": me.start_time, "host": me.host}).to_string();
     if let Err(error) = file.write_all(text.as_bytes()) {
         let _ = fs::remove_file(&draft);
@@ -191,11 +208,7 @@ fn is_alive(file: &File, owner: Option<&Owner>, now: Option<std::time::SystemTim
         // Its processes cannot be seen from here.
         return true;
     }
-    match (start_time(owner.pid), owner.start_time) {
-        (Some(now), Some(then)) => now == then,
-        (Some(_), None) => true,
-        (None, _) => false,
-    }
+    !owner.is_gone()
 }
 
 fn read_owner(file: &File) -> io::Result<Option<Owner>> {
@@ -215,14 +228,6 @@ fn is_same_file(file: &File, path: &Path) -> bool {
         (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
         _ => false,
     }
-}
-
-/// When the process started, in clock ticks since boot; `None` if it is gone or the system does not say.
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in parentheses and may hold anything.
-    let (_, after_name) = stat.rsplit_once(')')?;
-    after_name.split_whitespace().nth(19)?.parse().ok()
 }
 
 fn host() -> String {
@@ -259,9 +264,30 @@ mod tests {
         drop(Lock::take(&session).unwrap());
         write_lock(&session, &json!({"pid": std::process::id(), "startTime": 1, "host": host()}));
         drop(Lock::take(&session).unwrap());
-        let mine = start_time(std::process::id());
+        let mine = start_ticks(std::process::id());
         write_lock(&session, &json!({"pid": std::process::id(), "startTime": mine, "host": host()}));
         assert!(mine.is_none() || matches!(Lock::take(&session), Err(LockError::Held(_))));
+    }
+
+    #[test]
+    fn a_look_at_the_lock_of_a_dead_owner_keeps_nobody_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = dir.path().join("session-x.json");
+        write_lock(&session, &json!({"pid": 999_999_999, "startTime": 1, "host": host()}));
+        let looking = File::open(lock_path(&session)).unwrap();
+        looking.try_lock().unwrap();
+        let taking = std::thread::spawn({
+            let session = session.clone();
+            move || Lock::take(&session)
+        });
+        std::thread::sleep(Duration::from_millis(1));
+        drop(looking);
+        taking.join().unwrap().unwrap();
+        // Who holds it for longer owns it, although this process cannot see its own.
+        write_lock(&session, &json!({"pid": 999_999_999, "startTime": 1, "host": host()}));
+        let owning = File::open(lock_path(&session)).unwrap();
+        owning.try_lock().unwrap();
+        assert!(matches!(Lock::take(&session), Err(LockError::Held(owner)) if owner.pid == 999_999_999));
     }
 
     #[test]

@@ -138,6 +138,19 @@ impl Outbox {
         self.0.gone.notified().await;
     }
 
+    /// Waits until everything is written, or nothing was for some time; returns whether nothing is left to do.
+    pub fn drain(&self, pause: Duration) -> bool {
+        loop {
+            let before = self.waiting();
+            if self.flush(pause) {
+                return true;
+            }
+            if self.waiting() >= before {
+                return false;
+            }
+        }
+    }
+
     /// Waits until everything is written, for a limited time; returns whether nothing is left to do.
     pub fn flush(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
@@ -223,5 +236,22 @@ mod tests {
         drop(allow);
         outbox.send("after".into());
         outbox.flush(Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_reader_is_waited_for_as_long_as_it_reads() {
+        let (allow, allowed) = mpsc::channel();
+        let outbox = Outbox::start(Slow { allowed, written: Arc::default() });
+        (0..5).for_each(|n| outbox.send(n.to_string()));
+        assert!(!outbox.drain(Duration::from_millis(20)));
+        let reader = std::thread::spawn(move || {
+            for _ in 0..5 {
+                std::thread::sleep(Duration::from_millis(30));
+                allow.send(()).unwrap();
+            }
+            allow
+        });
+        assert!(outbox.drain(Duration::from_secs(10)));
+        drop(reader.join());
     }
 }

@@ -18,6 +18,9 @@ use crate::random;
 
 /// How long the keychain may take for one answer; upstream's number.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
+/// How much longer it may take to store or delete something. A busy machine must not decide where a secret is kept, and a
+/// keychain that answers later would have it twice.
+const FOR_CHANGES: u32 = 5;
 /// Prefix of the probe's accounts; upstream's value.
 pub(super) const PROBE_PREFIX: &str = "__keychain_test__";
 
@@ -95,13 +98,13 @@ impl TimedKeychain {
 
     pub(super) fn get(&self, service: &str, account: &str) -> Result<Option<String>, KeychainError> {
         let (service, account) = (service.to_owned(), account.to_owned());
-        self.ask(move |keychain| keychain.get(&service, &account))
+        self.ask(self.patience, move |keychain| keychain.get(&service, &account))
     }
 
     /// Stores and reads back.
     pub(super) fn set(&self, service: &str, account: &str, value: &str) -> Result<(), KeychainError> {
         let (service, account, value) = (service.to_owned(), account.to_owned(), value.to_owned());
-        self.ask(move |keychain| {
+        self.ask(self.patience * FOR_CHANGES, move |keychain| {
             keychain.set(&service, &account, &value)?;
             let kept = keychain.get(&service, &account)?;
             if kept.as_deref() == Some(value.as_str()) { Ok(()) } else { Err(KeychainError::Forgetful) }
@@ -110,12 +113,12 @@ impl TimedKeychain {
 
     pub(super) fn delete(&self, service: &str, account: &str) -> Result<bool, KeychainError> {
         let (service, account) = (service.to_owned(), account.to_owned());
-        self.ask(move |keychain| keychain.delete(&service, &account))
+        self.ask(self.patience * FOR_CHANGES, move |keychain| keychain.delete(&service, &account))
     }
 
     pub(super) fn accounts(&self, service: &str) -> Result<Vec<String>, KeychainError> {
         let service = service.to_owned();
-        self.ask(move |keychain| keychain.accounts(&service))
+        self.ask(self.patience, move |keychain| keychain.accounts(&service))
     }
 
     /// Writes, reads and deletes an entry that means nothing.
@@ -123,7 +126,7 @@ impl TimedKeychain {
         let random: [u8; 8] = random::bytes().map_err(|error| KeychainError::Failed(error.to_string()))?;
         let account = format!("{PROBE_PREFIX}{}", hex::encode(&random));
         let service = service.to_owned();
-        self.ask(move |keychain| {
+        self.ask(self.patience * FOR_CHANGES, move |keychain| {
             keychain.set(&service, &account, "test")?;
             let kept = keychain.get(&service, &account)?;
             let deleted = keychain.delete(&service, &account)?;
@@ -134,6 +137,7 @@ impl TimedKeychain {
 
     fn ask<T: Send + 'static>(
         &self,
+        patience: Duration,
         work: impl FnOnce(&mut dyn Keychain) -> Result<T, KeychainError> + Send + 'static,
     ) -> Result<T, KeychainError> {
         let (sender, answer) = mpsc::sync_channel(1);
@@ -147,8 +151,8 @@ impl TimedKeychain {
         let line = open(&mut state)?;
         let gone = || KeychainError::Failed("its worker thread ended".to_owned());
         let result = match line.send(job) {
-            Ok(()) => answer.recv_timeout(self.patience).map_err(|error| match error {
-                RecvTimeoutError::Timeout => KeychainError::TimedOut(self.patience),
+            Ok(()) => answer.recv_timeout(patience).map_err(|error| match error {
+                RecvTimeoutError::Timeout => KeychainError::TimedOut(patience),
                 RecvTimeoutError::Disconnected => gone(),
             }),
             Err(_) => Err(gone()),

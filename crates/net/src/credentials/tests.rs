@@ -274,10 +274,11 @@ fn a_keychain_that_hangs_costs_one_wait_and_then_none() {
     });
     let patience = Duration::from_millis(50);
     let store = CredentialStore::with(scene.options(), Ok(TimedKeychain::new(opener, patience)));
-    let timed_out = Backend::File(FileReason::Keychain(KeychainError::TimedOut(patience)));
-    assert_eq!(store.set_api_key(&Secret::new("k"), 1).unwrap(), timed_out);
+    let timed_out = KeychainError::TimedOut(patience * 5);
+    let in_file = Backend::File(FileReason::Keychain(timed_out.clone()));
+    assert_eq!(store.set_api_key(&Secret::new("k"), 1).unwrap(), in_file);
     for _ in 0..100 {
-        assert_eq!(store.look_in_keychain(API_KEY_SERVICE, "x"), Err(KeychainError::TimedOut(patience)));
+        assert_eq!(store.look_in_keychain(API_KEY_SERVICE, "x"), Err(timed_out.clone()));
     }
     assert_eq!(store.api_key().unwrap().unwrap().reveal(), "k");
     drop(release);

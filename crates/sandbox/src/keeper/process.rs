@@ -279,7 +279,7 @@ impl State {
             self.pins.extend(pinned.filter_map(|path| Some((path.clone(), aside::open_folder(path).ok()?))));
         }
         let known = std::mem::take(&mut self.repositories);
-        for (path, kind) in self.finder.find() {
+        for (path, kind) in self.finder.find_before() {
             let old = known.iter().find(|old| old.path == path && old.kind == kind);
             let record = Repository::new(path, kind, old);
             self.repositories.extend(record.filter(|_| self.repositories.len() < MAX_REPOSITORIES));

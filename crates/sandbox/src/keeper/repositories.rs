@@ -3,7 +3,7 @@
 //! Called after every command, so a folder whose time has not changed is not listed again. Large workspaces are not
 //! searched completely.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,9 +17,11 @@ const MAX_DEPTH: usize = 16;
 const MAX_ENTRIES: usize = 20_000;
 /// That many are looked at however long it takes: a busy machine must not make a small workspace seem large.
 const MIN_ENTRIES: usize = 2000;
-/// For the first search on a slow disk. A busy machine must not reach it: what that search leaves out is not protected in
-/// the session.
+/// For the first search on a slow disk or a busy machine. What it leaves out is not protected, so the next command's
+/// search goes on from there: it need not list again what is listed.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
+/// For all these searches together, so that not every command waits.
+const TOTAL_TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Later searches of a workspace that is too large, or too slow, to be searched completely.
 const PARTIAL_TIME_LIMIT: Duration = Duration::from_millis(20);
 /// Where the first search was complete, whatever takes longer later was created by commands.
@@ -52,12 +54,24 @@ pub(super) struct Finder {
     listed: HashMap<PathBuf, Listed>,
     /// How long the first search may take, and later ones of a workspace that took longer.
     time_limit: Duration,
-    /// Whether the first search was complete.
+    /// What is left of the limit for the searches before commands, until one is complete.
+    time_left: Duration,
+    /// Whether the search before a command was complete; `None` while a later one may still be.
     is_whole: Option<bool>,
+    /// Folders that the last search before a command did not reach. What is in them is not new, so that searches after
+    /// the command leave them out, too.
+    unreached: HashSet<PathBuf>,
     /// Whether the last one was not, although the first was.
     pub(super) is_flooded: bool,
     /// Folders and files below the top that other programs act on, as of the last search.
     pub(super) nested: Vec<PathBuf>,
+}
+
+/// Where a search ended early.
+struct Cut {
+    /// Whether only the time ran out.
+    is_late: bool,
+    unreached: Vec<PathBuf>,
 }
 
 /// A folder as it was.
@@ -79,30 +93,69 @@ impl Finder {
             pinned: pinned.to_vec(),
             listed: HashMap::new(),
             time_limit: TIME_LIMIT,
+            time_left: TOTAL_TIME_LIMIT,
             is_whole: None,
+            unreached: HashSet::new(),
             is_flooded: false,
             nested: Vec::new(),
         }
     }
 
-    /// Everything that there is now, with its place.
+    /// Everything that there is before a command, with its place.
+    pub(super) fn find_before(&mut self) -> Vec<(PathBuf, Kind)> {
+        self.unreached.clear();
+        let (max_entries, time_limit) = match self.is_whole {
+            None => (MAX_ENTRIES, self.time_limit.min(self.time_left)),
+            Some(_) => self.limits(),
+        };
+        let started = Instant::now();
+        let (found, cut) = self.search(max_entries, time_limit);
+        if self.is_whole.is_none() {
+            self.time_left = self.time_left.saturating_sub(started.elapsed());
+            self.is_whole = match &cut {
+                None => Some(true),
+                Some(cut) if cut.is_late && !self.time_left.is_zero() => None,
+                Some(_) => Some(false),
+            };
+        }
+        self.is_flooded = cut.is_some() && self.is_whole == Some(true);
+        self.unreached = cut.into_iter().flat_map(|cut| cut.unreached).collect();
+        found
+    }
+
+    /// Everything that there is now, with its place, except where the search before the command did not get.
     pub(super) fn find(&mut self) -> Vec<(PathBuf, Kind)> {
+        let (max_entries, time_limit) = self.limits();
+        let (found, cut) = self.search(max_entries, time_limit);
+        self.is_flooded = cut.is_some() && self.is_whole == Some(true);
+        found
+    }
+
+    fn limits(&self) -> (usize, Duration) {
+        match self.is_whole {
+            Some(true) => (MAX_NEW_ENTRIES, NEW_TIME_LIMIT),
+            Some(false) | None => (MAX_ENTRIES, self.time_limit.min(PARTIAL_TIME_LIMIT)),
+        }
+    }
+
+    fn search(&mut self, max_entries: usize, time_limit: Duration) -> (Vec<(PathBuf, Kind)>, Option<Cut>) {
         let mut found = Vec::new();
         for git in self.pinned.clone() {
             self.inside(&git, 0, &mut found);
         }
-        let (max_entries, time_limit) = match self.is_whole {
-            Some(true) => (MAX_NEW_ENTRIES, NEW_TIME_LIMIT),
-            Some(false) => (MAX_ENTRIES, self.time_limit.min(PARTIAL_TIME_LIMIT)),
-            None => (MAX_ENTRIES, self.time_limit),
-        };
-        let (started, mut entries, mut is_cut) = (Instant::now(), 0, false);
+        let (started, mut entries, mut cut) = (Instant::now(), 0, None);
         self.nested.clear();
         let mut waiting: VecDeque<(PathBuf, usize)> =
             self.roots.iter().map(|root| (root.clone(), 0)).collect();
         while let Some((folder, depth)) = waiting.pop_front() {
-            if entries > max_entries || (entries > MIN_ENTRIES && started.elapsed() > time_limit) {
-                is_cut = true;
+            if self.unreached.contains(&folder) {
+                continue;
+            }
+            let is_late = entries > MIN_ENTRIES && started.elapsed() > time_limit;
+            if entries > max_entries || is_late {
+                let left = waiting.into_iter().map(|(folder, _)| folder);
+                let unreached = std::iter::once(folder).chain(left).collect();
+                cut = Some(Cut { is_late: entries <= max_entries, unreached });
                 break;
             }
             let listed = self.list(&folder).clone();
@@ -126,9 +179,7 @@ impl Finder {
                 waiting.extend(listed.folders.iter().map(|name| (folder.join(name), depth + 1)));
             }
         }
-        self.is_flooded = is_cut && self.is_whole == Some(true);
-        self.is_whole.get_or_insert(!is_cut);
-        found
+        (found, cut)
     }
 
     /// Submodules and work trees in a repository's folder.
@@ -254,6 +305,7 @@ mod tests {
             ("split".to_owned(), Kind::Repository),
             ("tree/.git".to_owned(), Kind::Pointer),
         ];
+        assert_eq!(finder.find_before().len(), expected.len());
         assert_eq!(find(&mut finder), expected);
         fs::create_dir_all(root.join("a/c/.git")).unwrap();
         expected.insert(4, ("a/c/.git".to_owned(), Kind::Repository));
@@ -269,7 +321,7 @@ mod tests {
         let root = fs::canonicalize(folder.path()).unwrap();
         let mut finder = Finder::new(std::slice::from_ref(&root), &[]);
         finder.time_limit = Duration::ZERO;
-        assert_eq!(finder.find(), []);
+        assert_eq!(finder.find_before(), []);
         fs::create_dir_all(root.join("a/b/.git")).unwrap();
         assert_eq!(finder.find(), [(root.join("a/b/.git"), Kind::Repository)]);
         // A large one is not.
@@ -279,7 +331,23 @@ mod tests {
         fs::create_dir_all(root.join("a/b/c/.git")).unwrap();
         let mut finder = Finder::new(std::slice::from_ref(&root), &[]);
         finder.time_limit = Duration::ZERO;
-        assert_eq!(finder.find(), [(root.join("a/b/.git"), Kind::Repository)]);
+        let (first, second) =
+            ((root.join("a/b/.git"), Kind::Repository), (root.join("a/b/c/.git"), Kind::Repository));
+        assert_eq!(finder.find_before(), vec![first.clone()]);
+        // What was not reached is not taken for new, and the next command's search goes on.
+        finder.time_limit = Duration::from_secs(600);
+        fs::create_dir_all(root.join("a/d/.git")).unwrap();
+        let third = (root.join("a/d/.git"), Kind::Repository);
+        let mut found = finder.find();
+        found.retain(|found| *found != third);
+        assert_eq!((found, finder.is_whole), (vec![first.clone()], None));
+        fs::remove_dir_all(root.join("a/d")).unwrap();
+        finder.time_left = Duration::from_secs(600);
+        assert_eq!((finder.find_before(), finder.is_whole), (vec![first.clone(), second], Some(true)));
+        // But not without limit.
+        let mut finder = Finder::new(std::slice::from_ref(&root), &[]);
+        finder.time_left = Duration::ZERO;
+        assert_eq!((finder.find_before(), finder.is_whole), (vec![first], Some(false)));
     }
 
     #[test]
@@ -288,7 +356,7 @@ mod tests {
         let root = fs::canonicalize(folder.path()).unwrap();
         fs::create_dir_all(root.join("src")).unwrap();
         let mut finder = Finder::new(std::slice::from_ref(&root), &[]);
-        assert_eq!(finder.find(), []);
+        assert_eq!(finder.find_before(), []);
         for number in 0..3000 {
             fs::create_dir_all(root.join(format!("src/{number}/a"))).unwrap();
         }
