@@ -10,6 +10,7 @@ use pollux_domain::approval::ApprovalMode;
 use pollux_domain::event::{Event, Severity};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::id::SessionId;
 use pollux_domain::panel::Panel;
 use pollux_domain::terminal_screen::TerminalSize;
 use pollux_front::choice::{Choice, ListEvent, ListOptions};
@@ -19,6 +20,7 @@ use pollux_front::path_display;
 use pollux_host::{Conversation, HistoryItem, Loaded, Prepared};
 use pollux_output::{Console, Style};
 use pollux_tui::app::{App, Facts, command_terminal};
+use pollux_tui::composer::Submission;
 use pollux_tui::dialog::{Picker, PickerOptions, PickerRow, TextEntry};
 use pollux_tui::terminal::{SCREEN_THREAD, Terminal};
 use pollux_tui::theme::Theme;
@@ -111,9 +113,27 @@ impl Screen {
         if self.crashed { Input::Leave } else { Input::Gone }
     }
 
+    /// Saves prompts that were sent and not read any more, such as those that waited behind `/quit`.
+    fn save_unread(&mut self) {
+        self.from.close();
+        let mut unread: Vec<Input> = self.pending.drain(..).chain(self.later.drain(..)).collect();
+        unread.extend(std::iter::from_fn(|| self.from.try_recv().ok()));
+        for input in unread {
+            let Input::Said(text) = input else { continue };
+            let unsent = Submission::typed(&text);
+            if unsent.leaves() {
+                continue;
+            }
+            let services = self.services.as_ref();
+            let is_saved = services.is_some_and(|services| services.save_unsent(&unsent.text, unsent.shell));
+            self.farewell(Farewell::Note(unsent.not_sent(is_saved)));
+        }
+    }
+
     /// Gives the terminal back. A screen that does not end in time is left behind: it may be reading from a closed
     /// terminal, or waiting for an editor, or not get any time on a busy machine.
     fn end(&mut self, patience: Duration) {
+        self.save_unread();
         self.tell(Message::End);
         self.to.close();
         let Some(thread) = self.thread.take() else { return };
@@ -154,7 +174,7 @@ impl FrontEnd for Screen {
         let auth = turn.credentials.auth_type.as_deref();
         let sign_in = auth.map(|auth| format!("Authenticated with {auth} /auth"));
         self.tell(Message::SignedIn(sign_in.unwrap_or_default()));
-        let services = Arc::new(ComposerServices::new(turn.loaded));
+        let services = Arc::new(ComposerServices::new(turn.loaded, turn.session.id.clone()));
         self.tell(Message::Services(Arc::clone(&services)));
         self.services = Some(services);
     }
@@ -224,6 +244,9 @@ impl FrontEnd for Screen {
 
     fn show_facts(&mut self, facts: SessionFacts) {
         let SessionFacts { context, window, session, auth, detaches } = facts;
+        if let (Some(services), false) = (&self.services, session.is_empty()) {
+            services.set_session(SessionId::from_file(session.as_str()));
+        }
         self.tell(Message::Facts(Box::new(Facts { context, window, session, auth, detaches })));
     }
 

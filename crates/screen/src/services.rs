@@ -20,11 +20,13 @@ use std::time::Instant;
 
 use pollux_config::env::Env;
 use pollux_config::groups::FileFiltering;
+use pollux_domain::id::SessionId;
 use pollux_domain::sync::Locked as _;
 use pollux_domain::terminal_text::one_line;
+use pollux_domain::time::{Clock as _, SystemClock};
 use pollux_host::Loaded;
 use pollux_host::{Offers, Workspace};
-use pollux_session::{logged_prompts, shell_history};
+use pollux_session::{add_shell_command, log_prompt, logged_prompts, shell_history};
 use pollux_tui::composer::{Item, Kind, Wanted};
 
 use self::project_paths::{ProjectPaths, WAIT};
@@ -58,6 +60,8 @@ pub(crate) struct ComposerServices {
     home: PathBuf,
     /// The project's temporary folder.
     temp: PathBuf,
+    /// The session that prompts are logged for.
+    session: Mutex<SessionId>,
     env: Env,
     filtering: FileFiltering,
     /// Fuzzy matching of paths.
@@ -74,7 +78,7 @@ pub(crate) struct ComposerServices {
 }
 
 impl ComposerServices {
-    pub(crate) fn new(loaded: &Loaded) -> Self {
+    pub(crate) fn new(loaded: &Loaded, session: SessionId) -> Self {
         let is_off =
             |key: &str| loaded.settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(false));
         let preferred = loaded.settings.get("general.preferredEditor").and_then(|(value, _)| value.as_str());
@@ -82,6 +86,7 @@ impl ComposerServices {
             root: loaded.project.root().to_path_buf(),
             home: loaded.home.user_home().to_path_buf(),
             temp: loaded.project.temp_dir().to_path_buf(),
+            session: Mutex::new(session),
             env: loaded.env.clone(),
             filtering: loaded.groups.context.filtering.clone(),
             loose: !is_off("context.fileFiltering.enableFuzzySearch"),
@@ -97,6 +102,19 @@ impl ComposerServices {
     pub(crate) fn set_offers(&self, offers: Offers) {
         *self.offers.locked() = offers;
         self.offered.notify_all();
+    }
+
+    pub(crate) fn set_session(&self, session: SessionId) {
+        *self.session.locked() = session;
+    }
+
+    /// Saves a text that was not sent where the next session finds it; false if that failed.
+    pub(crate) fn save_unsent(&self, text: &str, shell: bool) -> bool {
+        if shell {
+            return add_shell_command(&self.temp, text).is_ok();
+        }
+        let session = self.session.locked().clone();
+        log_prompt(&self.temp, &session, text, SystemClock.now()).is_ok()
     }
 
     /// Sets the preferred editor.

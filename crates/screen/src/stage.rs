@@ -2,6 +2,7 @@
 
 use std::io::{self, Stdout};
 use std::mem::discriminant;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,10 +13,11 @@ use pollux_domain::terminal_screen::TerminalSize;
 use pollux_front::choice::{Chosen, ListEvent};
 use pollux_front::input::Input;
 use pollux_tui::app::{Action, App, command_terminal};
-use pollux_tui::composer::{Candidates, Mark, Pastes};
+use pollux_tui::composer::{Candidates, Mark, Pastes, Submission};
 use pollux_tui::screen::Screen as Painter;
 use pollux_tui::terminal::Terminal;
 use pollux_tui::transcript::Item;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::keyboard::Keyboard;
@@ -118,6 +120,7 @@ impl Stage {
         self.paint();
         self.watch.ask(self.painter.out());
         runtime.block_on(self.event_loop());
+        self.save_unsent();
         let _ = self.painter.leave();
         if self.app.is_alternate() {
             self.terminal.suspend();
@@ -213,6 +216,8 @@ impl Stage {
             match message {
                 None => return Next::End,
                 Some(Message::End) => {
+                    // Before the terminal is written to, which may be gone.
+                    self.save_unsent();
                     self.app.end();
                     self.paint();
                     return Next::End;
@@ -277,7 +282,7 @@ impl Stage {
             Message::Settings(settings) => self.app.set_settings(*settings),
             Message::Theme(theme) => self.app.set_theme(*theme),
             Message::Vim(on) => self.app.set_vim(on),
-            Message::Text(text) => self.app.set_text(&text),
+            Message::Text(text) => self.app.suggest(&text),
             Message::History(prompts) => self.app.add_history(prompts, Vec::new()),
             Message::Services(services) => self.set_services(services),
             Message::Sequence(sequence) => {
@@ -286,6 +291,15 @@ impl Stage {
                 let _ = self.painter.out().flush();
             }
             Message::End => {}
+        }
+    }
+
+    /// Saves what was not sent, and says so at the end.
+    fn save_unsent(&mut self) {
+        for unsent in self.app.take_unsent() {
+            let services = self.services.as_ref();
+            let is_saved = services.is_some_and(|services| services.save_unsent(&unsent.text, unsent.shell));
+            self.app.farewell(Item::info(unsent.not_sent(is_saved)));
         }
     }
 
@@ -390,12 +404,22 @@ impl Stage {
         };
         match input {
             Input::Said(text) if full => {
-                self.app.set_text(&text);
+                self.give_back(&text);
                 self.app.toast("Too many queued prompts; this one was not sent.", Instant::now());
             }
             Input::Mode(_) if full => {}
-            input => drop(self.inputs.try_send(input)),
+            input => {
+                // The conversation has ended, and what was not sent is saved.
+                if let Err(TrySendError::Closed(Input::Said(text))) = self.inputs.try_send(input) {
+                    self.give_back(&text);
+                }
+            }
         }
+    }
+
+    fn give_back(&mut self, text: &str) {
+        let Submission { text, shell, .. } = Submission::typed(text);
+        self.app.give_back(&text, shell);
     }
 
     /// Sends an operation whose result nobody waits for.
@@ -522,6 +546,13 @@ impl Stage {
                 None
             }
         }
+    }
+}
+
+impl Drop for Stage {
+    /// After a panic, the prompts are still there.
+    fn drop(&mut self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| self.save_unsent()));
     }
 }
 

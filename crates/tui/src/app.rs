@@ -324,6 +324,13 @@ impl App {
         self.set_conditions();
     }
 
+    /// Puts a prompt into the composer to edit and send. A draft comes back when it has been sent.
+    pub fn suggest(&mut self, text: &str) {
+        self.stop_waiting();
+        self.composer.suggest(text);
+        self.set_conditions();
+    }
+
     /// The composer's text, with every paste in full.
     pub fn composed(&self) -> String {
         self.composer.expanded()
@@ -458,8 +465,11 @@ impl App {
         self.ending.farewell.push(item);
     }
 
-    /// The last frame: the transcript without composer and footer.
+    /// The last frame: the transcript without composer and footer, and what was not sent.
     pub fn end(&mut self) {
+        for unsent in self.take_unsent() {
+            self.farewell(Item::info(unsent.not_sent(false)));
+        }
         self.rest();
         self.ending.over = true;
         if !self.settings.alternate {

@@ -22,6 +22,8 @@ mod tests;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use pollux_domain::terminal_text::one_line;
+
 use crate::keys::{Command, KeyMap};
 pub use buffer::Mark;
 pub use completion::{Candidates, Kind, Wanted};
@@ -32,6 +34,7 @@ pub use vim::VimMode;
 
 use buffer::{Buffer, Pos};
 use completion::Completion;
+use folds::Kept;
 use history::{History, Recall};
 use paste::Burst;
 use search::Search;
@@ -39,6 +42,8 @@ use vim::Vim;
 
 /// The second of two keys counts as long as the hint about it is shown.
 pub const TWICE: Duration = Duration::from_secs(3);
+/// Characters of an unsent text that are shown at the end.
+const MOST_SHOWN: usize = 1000;
 /// Two Tabs within this are one request; must equal upstream's.
 const DOUBLE_TAB: Duration = Duration::from_millis(350);
 
@@ -59,7 +64,7 @@ pub enum Reaction {
     CancelPaste,
     /// Draw again, and answer with [`Composer::candidates`] when there is an answer.
     Complete(Wanted),
-    /// Take the queued prompts back: `set_text` with them.
+    /// Take queued prompts back: `prepend` them.
     PullQueue,
     /// Let an editor change [`Composer::expanded`], then `set_text`.
     OpenEditor,
@@ -115,6 +120,50 @@ pub struct Submission {
     pub raw: String,
     /// Written in shell mode.
     pub shell: bool,
+}
+
+impl Submission {
+    /// Whether it is a command of Pollux or of the shell. Joined with another text, one would become part of the other.
+    pub fn is_command(&self) -> bool {
+        self.shell || is_command(&self.text)
+    }
+
+    /// A text as it is given to the conversation, with `!` before a shell command.
+    pub fn typed(text: &str) -> Self {
+        let (text, shell) = match text.strip_prefix('!') {
+            Some(command) => (command, true),
+            None => (text, false),
+        };
+        Self { text: text.to_owned(), raw: text.to_owned(), shell }
+    }
+
+    /// Whether it ends the conversation.
+    pub fn leaves(&self) -> bool {
+        !self.shell && matches!(self.text.split_whitespace().next(), Some("/quit" | "/exit"))
+    }
+
+    /// As it was shown, with `!` before a shell command.
+    pub fn typed_raw(&self) -> String {
+        if self.shell { format!("!{}", self.raw) } else { self.raw.clone() }
+    }
+
+    /// Says at the end that it was not sent. A long text is cut only if it is saved elsewhere.
+    pub fn not_sent(&self, is_saved: bool) -> String {
+        let mark = if self.shell { "!" } else { "" };
+        if !is_saved {
+            return format!("Not sent: {mark}{}", one_line(&self.text));
+        }
+        let text = one_line(&self.raw);
+        let mut shown: String = text.chars().take(MOST_SHOWN).collect();
+        if shown.len() < text.len() {
+            shown.push('…');
+        }
+        format!("Not sent: {mark}{shown}")
+    }
+}
+
+fn is_command(text: &str) -> bool {
+    text.trim_start().starts_with(['/', '!'])
 }
 
 /// A hint that is shown for a moment.
@@ -269,6 +318,16 @@ impl Composer {
         self.buffer.set(text);
     }
 
+    /// A text from elsewhere, as a prompt. What is there is put aside until something has been sent.
+    pub fn suggest(&mut self, text: &str) {
+        self.stop_search();
+        let shown = self.buffer.keep_all();
+        self.history().put_aside(shown);
+        self.history().rest();
+        self.set_shell_mode(false);
+        self.set_text(text);
+    }
+
     /// Inserts a text before the existing one, separated from it; the cursor goes to the end.
     pub fn prepend(&mut self, text: &str) {
         if text.is_empty() {
@@ -334,7 +393,7 @@ impl Composer {
 
     /// Whether the prompt is a command of Pollux or of the shell.
     pub fn is_command(&self) -> bool {
-        self.shell || self.expanded().trim_start().starts_with(['/', '!'])
+        self.shell || is_command(&self.expanded())
     }
 
     /// Whether there is nothing to send.
@@ -381,13 +440,13 @@ impl Composer {
 
     /// Shows the prompt before, as Up does.
     pub fn history_previous(&mut self) -> Reaction {
-        let shown = self.buffer.raw();
+        let shown = self.buffer.keep_all();
         let recall = self.history().previous(shown);
         self.recall(recall, Pos::default())
     }
 
     fn history_next(&mut self) -> Reaction {
-        let shown = self.buffer.raw();
+        let shown = self.buffer.keep_all();
         let recall = self.history().next(shown);
         self.recall(recall, Pos::new(usize::MAX, 0))
     }
@@ -401,22 +460,36 @@ impl Composer {
         match recall {
             None => return Reaction::Ignored,
             Some(Recall::Entry(text)) => self.buffer.set(&text),
-            Some(Recall::Kept(raw)) => self.buffer.set_raw(raw),
+            Some(Recall::Kept(kept)) => self.buffer.set_kept(&kept),
         }
         self.buffer.go(cursor);
         Reaction::Changed
     }
 
-    /// Gives the prompt away and starts a new one.
+    /// Takes all drafts away: those that were put aside, and the text, unless it is an earlier prompt. A search ends.
+    pub fn take_drafts(&mut self) -> Vec<Submission> {
+        self.stop_search();
+        let shown = draft(&self.buffer.keep_all(), self.shell);
+        let is_earlier = self.prompts.shows(&shown.text) || self.commands.shows(&shown.text);
+        let mut drafts = Vec::new();
+        for (history, shell) in [(&mut self.prompts, false), (&mut self.commands, true)] {
+            drafts.extend(history.take_drafts().iter().map(|kept| draft(kept, shell)));
+        }
+        drafts.extend((!is_earlier).then_some(shown));
+        drafts.retain(|draft| !draft.text.is_empty());
+        drafts.dedup();
+        self.set_text("");
+        drafts
+    }
+
+    /// Gives the prompt away and starts a new one, or returns to the draft that was put aside.
     fn submission(&mut self) -> Submission {
-        let raw = self.buffer.raw();
-        let submission = Submission {
-            text: self.buffer.folds.expand(&raw).trim().to_owned(),
-            raw: self.buffer.folds.labelled(&raw).trim().to_owned(),
-            shell: self.shell,
-        };
-        self.history().push(&submission.text);
+        let submission = draft(&self.buffer.keep_all(), self.shell);
+        let next = self.history().push(&submission.text);
         self.buffer.reset();
+        if let Some(next) = next {
+            self.buffer.set_kept(&next);
+        }
         self.completion.close();
         self.search = None;
         self.expanded = None;
@@ -427,4 +500,9 @@ impl Composer {
         }
         submission
     }
+}
+
+fn draft(kept: &Kept, shell: bool) -> Submission {
+    let trimmed = |text: String| text.trim().to_owned();
+    Submission { text: trimmed(kept.expanded()), raw: trimmed(kept.labelled()), shell }
 }

@@ -202,7 +202,7 @@ impl App {
                 Vec::new()
             }
             Reaction::Complete(wanted) => vec![Action::Complete(wanted)],
-            Reaction::PullQueue => self.unqueue(),
+            Reaction::PullQueue => self.pull_queue(),
             Reaction::OpenEditor => {
                 self.stop_waiting();
                 vec![Action::OpenEditor]

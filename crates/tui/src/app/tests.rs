@@ -4,6 +4,7 @@ mod hostile;
 mod questions;
 mod replay;
 mod typing;
+mod unsent;
 mod views;
 
 use std::path::PathBuf;
@@ -166,13 +167,17 @@ fn what_is_typed_meanwhile_waits_and_can_be_taken_back() {
         shown.contains("Queued until the turn ends (press ↑ to edit):\n    third\n    /compress"),
         "{shown}"
     );
+    // The last go first, and a command alone: what is queued again stands where it was.
+    assert_eq!(stage.press(KeyCode::Up, KeyModifiers::NONE), []);
+    assert_eq!(stage.app.composer.text(), "/compress");
+    stage.press(KeyCode::Char('u'), KeyModifiers::CONTROL);
     assert_eq!(stage.press(KeyCode::Up, KeyModifiers::NONE), [Action::Withdraw(id.clone())]);
     assert!(!stage.shown().contains("Queued") && !stage.shown().contains("Sent with"), "{}", stage.shown());
     stage.enter();
     // The turn ends before its next request.
     stage.event(Event::TurnEnded(TurnEnd::Finished(None)));
     let queued = stage.app.take_queue().expect("something was queued");
-    assert_eq!(queued.text, "second\n\nthird\n\n/compress");
+    assert_eq!(queued.text, "second\n\nthird");
     assert!(stage.app.take_queue().is_none());
 }
 

@@ -27,8 +27,37 @@ pub(super) struct Tray {
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) submission: Submission,
-    /// Set if it goes to the running turn.
+    /// Set if it was said to the running turn.
     steer: Option<RequestId>,
+    /// It was taken back and does not fit the text in the composer: it is not sent.
+    held: bool,
+}
+
+impl Waiting {
+    fn state(&self) -> State {
+        match &self.steer {
+            _ if self.held => State::Held,
+            Some(_) => State::Steers,
+            None => State::Queued,
+        }
+    }
+}
+
+/// What becomes of a text that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Steers,
+    Queued,
+    Held,
+}
+
+/// How many texts from the first on are sent as one prompt: a command stands alone.
+fn batch<'a>(mut texts: impl Iterator<Item = &'a Submission>) -> usize {
+    match texts.next() {
+        None => 0,
+        Some(first) if first.is_command() => 1,
+        Some(_) => 1 + texts.take_while(|text| !text.is_command()).count(),
+    }
 }
 
 impl Tray {
@@ -38,14 +67,14 @@ impl Tray {
 
     /// Keeps a text until the turn has ended.
     pub(super) fn queue(&mut self, submission: Submission) {
-        self.waiting.push(Waiting { submission, steer: None });
+        self.waiting.push(Waiting { submission, steer: None, held: false });
     }
 
     /// Keeps a text until the running turn has it.
     fn steer(&mut self, submission: Submission) -> Action {
         let id = RequestId::random();
         let text = submission.text.clone();
-        self.waiting.push(Waiting { submission, steer: Some(id.clone()) });
+        self.waiting.push(Waiting { submission, steer: Some(id.clone()), held: false });
         Action::Steer { id, text }
     }
 
@@ -58,11 +87,12 @@ impl Tray {
     pub(super) fn lines(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let dim = look.theme.secondary();
         let mut lines = Vec::new();
-        for (steers, title) in [
-            (true, "  Sent with the next request (press ↑ to edit):"),
-            (false, "  Queued until the turn ends (press ↑ to edit):"),
+        for (state, title) in [
+            (State::Steers, "  Sent with the next request (press ↑ to edit):"),
+            (State::Queued, "  Queued until the turn ends (press ↑ to edit):"),
+            (State::Held, "  Not sent (press ↑ to edit):"),
         ] {
-            let fits = |waiting: &&Waiting| waiting.steer.is_some() == steers;
+            let fits = |waiting: &&Waiting| waiting.state() == state;
             let texts: Vec<&Waiting> = self.waiting.iter().filter(fits).collect();
             if texts.is_empty() {
                 continue;
@@ -71,7 +101,7 @@ impl Tray {
                 wrap(&[Span::styled(title, dim)], look.width, &Margin::default()).into_iter().take(1),
             );
             for waiting in texts.iter().take(SHOWN) {
-                let text = one_line(&waiting.submission.raw);
+                let text = one_line(&waiting.submission.typed_raw());
                 let row = wrap(&[Span::styled(text, dim)], look.width, &Margin::hanging(Span::raw("    ")));
                 lines.extend(row.into_iter().take(1));
             }
@@ -98,37 +128,108 @@ impl App {
         self.is_busy() && !self.transcript.runs_shell()
     }
 
-    /// Moves everything that waits back into the composer, before its text.
+    /// Takes back everything that waits. What the text in the composer goes with is moved there, before that text; the
+    /// rest is held: joined, a prompt would become part of a command, or a command of a prompt.
     pub(super) fn unqueue(&mut self) -> Vec<Action> {
         self.stop_waiting();
-        let waiting = std::mem::take(&mut self.tray.waiting);
-        if let [only] = waiting.as_slice()
-            && self.composer.is_empty()
-        {
-            self.composer.set_shell_mode(only.submission.shell);
-        }
-        let texts: Vec<&str> = waiting.iter().map(|waiting| waiting.submission.text.as_str()).collect();
-        self.composer.prepend(&texts.join("\n\n"));
-        self.set_conditions();
         let mut withdrawals = Vec::new();
-        for Waiting { submission, steer } in waiting {
+        for waiting in self.tray.waiting.iter_mut().filter(|waiting| !waiting.held) {
+            withdrawals.extend(waiting.steer.clone().map(Action::Withdraw));
+            waiting.held = true;
+        }
+        self.pull(0);
+        withdrawals
+    }
+
+    /// Moves texts back into the empty composer: the first that are held, or the last, so that the order stays the same
+    /// when they are queued again.
+    pub(super) fn pull_queue(&mut self) -> Vec<Action> {
+        self.stop_waiting();
+        let waiting = &self.tray.waiting;
+        let at = match waiting.iter().position(|waiting| waiting.held) {
+            Some(held) => held,
+            None => {
+                let mut at = 0;
+                while let count @ 1.. = batch(waiting.iter().skip(at).map(|waiting| &waiting.submission))
+                    && at + count < waiting.len()
+                {
+                    at += count;
+                }
+                at
+            }
+        };
+        self.pull(at)
+    }
+
+    /// Moves the texts from this one on that are sent together into the composer, if they go with its text. Returns how
+    /// those that were said to the turn are taken back.
+    fn pull(&mut self, at: usize) -> Vec<Action> {
+        let waiting = &mut self.tray.waiting;
+        let Some(held) = waiting.get(at).map(|first| first.held) else { return Vec::new() };
+        self.composer.stop_search();
+        let alike = waiting.iter().skip(at).take_while(|waiting| waiting.held == held);
+        let count = batch(alike.map(|waiting| &waiting.submission));
+        let is_free = self.composer.is_blank();
+        let is_command = waiting.get(at).is_some_and(|first| first.submission.is_command());
+        if !is_free && (is_command || self.composer.is_command()) {
+            self.set_conditions();
+            return Vec::new();
+        }
+        let pulled: Vec<Waiting> = waiting.drain(at..at + count).collect();
+        if is_free {
+            self.composer.set_shell_mode(pulled.first().is_some_and(|first| first.submission.shell));
+        }
+        let texts: Vec<&str> = pulled.iter().map(|waiting| waiting.submission.text.as_str()).collect();
+        self.composer.prepend(&texts.join("\n\n"));
+        let mut withdrawals = Vec::new();
+        for Waiting { submission, steer, .. } in pulled {
             let Some(id) = steer else { continue };
-            withdrawals.push(Action::Withdraw(id.clone()));
+            withdrawals.extend((!held).then(|| Action::Withdraw(id.clone())));
             self.tray.taken_back.push((id, submission.text));
         }
+        self.set_conditions();
         withdrawals
+    }
+
+    /// Gives a text back that could not be sent.
+    pub fn give_back(&mut self, text: &str, shell: bool) {
+        self.hold(Submission { text: text.to_owned(), raw: text.to_owned(), shell });
+    }
+
+    fn hold(&mut self, submission: Submission) {
+        self.tray.waiting.insert(0, Waiting { submission, steer: None, held: true });
+        self.pull(0);
     }
 
     /// The queued prompts, joined, to send when the turn has ended.
     pub fn take_queue(&mut self) -> Option<Submission> {
         let queue = &mut self.tray.waiting;
-        let shell = queue.first()?.submission.shell;
-        let count =
-            if shell { 1 } else { queue.iter().take_while(|queued| !queued.submission.shell).count() };
-        let taken: Vec<Submission> = queue.drain(..count).map(|queued| queued.submission).collect();
+        let first = queue.iter().position(|waiting| !waiting.held)?;
+        let sent = queue.iter().skip(first).take_while(|waiting| !waiting.held);
+        let count = batch(sent.map(|waiting| &waiting.submission));
+        let taken: Vec<Submission> =
+            queue.drain(first..first + count).map(|queued| queued.submission).collect();
         self.set_conditions();
+        let shell = taken.first().is_some_and(|first| first.shell);
         let joined = |part: fn(&Submission) -> &str| taken.iter().map(part).collect::<Vec<_>>().join("\n\n");
         Some(Submission { text: joined(|queued| &queued.text), raw: joined(|queued| &queued.raw), shell })
+    }
+
+    /// What was neither sent nor discarded: the queue, then the drafts. Nothing of it is shown any more.
+    pub fn take_unsent(&mut self) -> Vec<Submission> {
+        let queue = std::mem::take(&mut self.tray.waiting);
+        // The turn goes on in the core and has what was said to it.
+        let has_turn = |waiting: &Waiting| self.facts.detaches && waiting.state() == State::Steers;
+        let mut unsent: Vec<Submission> = queue
+            .into_iter()
+            .filter(|waiting| !has_turn(waiting))
+            .map(|waiting| waiting.submission)
+            .collect();
+        unsent.extend(self.composer.take_drafts());
+        // That is what happens.
+        unsent.retain(|unsent| !unsent.leaves());
+        self.set_conditions();
+        unsent
     }
 
     /// Follows what becomes of texts that were said to the turn.
@@ -149,7 +250,7 @@ impl App {
                 if result.refusal().is_some_and(|refusal| refusal.code != RefusalCode::Dropped) =>
             {
                 if let Some(submission) = self.tray.remove(id) {
-                    self.composer.prepend(&submission.text);
+                    self.hold(submission);
                 }
             }
             Event::TurnEnded(end) => {

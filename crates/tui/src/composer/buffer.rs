@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::folds::{Folds, is_fold};
+use super::folds::{Folds, Kept, is_fold};
 pub(crate) use line::BufferLine;
 #[cfg(test)]
 pub(crate) use line::WORK;
@@ -46,7 +46,7 @@ impl Pos {
 /// The last cut or copied text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Register {
-    pub(crate) text: String,
+    pub(crate) text: Kept,
     /// Whole lines, as vim's `dd` takes them.
     pub(crate) lines: bool,
 }
@@ -241,6 +241,27 @@ impl Buffer {
         self.replace(Pos::default()..self.end(), text);
     }
 
+    /// A text that comes from the buffer itself, for use in this prompt or a later one.
+    pub(crate) fn keep(&self, range: Range<Pos>) -> Kept {
+        self.folds.keep(self.slice(range))
+    }
+
+    /// The same with the whole text.
+    pub(crate) fn keep_all(&self) -> Kept {
+        self.folds.keep(self.raw())
+    }
+
+    /// A kept text, to be put in with [`Self::replace_raw`].
+    pub(crate) fn adopt(&mut self, kept: &Kept) -> String {
+        let lines = &self.lines;
+        self.folds.adopt(kept, |sign| lines.iter().any(|line| line.text().contains(sign)))
+    }
+
+    pub(crate) fn set_kept(&mut self, kept: &Kept) {
+        let raw = self.adopt(kept);
+        self.set_raw(raw);
+    }
+
     /// The whole text, as it was kept by the buffer itself.
     pub(crate) fn set_raw(&mut self, raw: String) {
         self.replace_raw(Pos::default()..self.end(), raw);
@@ -249,7 +270,7 @@ impl Buffer {
     /// Deletes and remembers the deleted text.
     pub(crate) fn cut(&mut self, range: Range<Pos>) {
         if range.start < range.end {
-            self.register = Register { text: self.slice(range.clone()), lines: false };
+            self.register = Register { text: self.keep(range.clone()), lines: false };
             self.replace_raw(range, String::new());
         }
     }

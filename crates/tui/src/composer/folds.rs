@@ -5,6 +5,8 @@
 //! folded too, one by one, so that the sent text equals the pasted one byte for byte.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Default-ignorable, unassigned, and a cluster of their own (`Grapheme_Cluster_Break=Control`).
 const FIRST: u32 = 0xe01f0;
@@ -20,7 +22,8 @@ const MOST_CHARS: usize = 500;
 #[derive(Debug, Clone)]
 struct Fold {
     label: String,
-    content: String,
+    /// Shared with the copies that were cut or put aside.
+    content: Arc<String>,
     size: Size,
     /// A reserved character that stood in a text itself.
     literal: bool,
@@ -57,6 +60,35 @@ pub(crate) struct Folds {
     folds: Vec<Fold>,
 }
 
+/// A text with its pastes, which outlives the prompt it was taken from: there, its folds would be those of another text.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Kept {
+    /// With the characters of these folds.
+    raw: String,
+    folds: Folds,
+}
+
+impl Kept {
+    /// The text with every paste in full.
+    pub(crate) fn expanded(&self) -> String {
+        self.folds.expand(&self.raw)
+    }
+
+    /// The text with placeholders, as it was shown.
+    pub(crate) fn labelled(&self) -> String {
+        self.folds.labelled(&self.raw)
+    }
+
+    pub(crate) fn is_blank(&self) -> bool {
+        self.raw.trim().is_empty()
+    }
+
+    /// Bytes with every paste in full, at most, if each is in it once.
+    pub(crate) fn size(&self) -> usize {
+        self.raw.len() + self.folds.size()
+    }
+}
+
 pub(crate) fn is_fold(c: char) -> bool {
     (FIRST..=LAST).contains(&u32::from(c))
 }
@@ -80,7 +112,7 @@ impl Folds {
     }
 
     fn literal(&mut self, c: char) -> char {
-        let content = String::from(c);
+        let content = Arc::new(String::from(c));
         if let Some(known) = self.folds.iter().position(|fold| fold.literal && fold.content == content) {
             return sign(known).unwrap_or(char::REPLACEMENT_CHARACTER);
         }
@@ -99,7 +131,65 @@ impl Folds {
     pub(crate) fn fold(&mut self, content: String, is_used: impl Fn(char) -> bool) -> Option<char> {
         let size = Size::default().add(&content);
         let label = self.name(size, None, is_used);
-        self.push(Fold { label, content, size, literal: false })
+        self.push(Fold { label, content: Arc::new(content), size, literal: false })
+    }
+
+    /// A text of this prompt, for use in a later one.
+    pub(crate) fn keep(&self, raw: String) -> Kept {
+        let mut folds = Self::default();
+        if !raw.bytes().any(|byte| byte == LEAD) {
+            return Kept { raw, folds };
+        }
+        let mut signs = BTreeMap::new();
+        let keep = |c: char| match index(c).and_then(|index| self.folds.get(index)) {
+            Some(fold) => *signs
+                .entry(c)
+                .or_insert_with(|| folds.push(fold.clone()).unwrap_or(char::REPLACEMENT_CHARACTER)),
+            None => c,
+        };
+        let raw = raw.chars().map(keep).collect();
+        Kept { raw, folds }
+    }
+
+    /// A kept text as it may stand in the buffer, with the same pastes folded.
+    pub(crate) fn adopt(&mut self, kept: &Kept, is_used: impl Fn(char) -> bool) -> String {
+        if kept.folds.folds.is_empty() {
+            return kept.raw.clone();
+        }
+        let adopted: Vec<String> =
+            kept.folds.folds.iter().map(|fold| self.adopt_fold(fold, &is_used)).collect();
+        let mut raw = String::with_capacity(kept.raw.len());
+        for c in kept.raw.chars() {
+            match index(c).and_then(|index| adopted.get(index)) {
+                Some(text) => raw.push_str(text),
+                None => raw.push(c),
+            }
+        }
+        raw
+    }
+
+    fn adopt_fold(&mut self, fold: &Fold, is_used: impl Fn(char) -> bool) -> String {
+        let is_same = |known: &Fold| known.literal == fold.literal && known.content == fold.content;
+        let known = self.folds.iter().position(is_same);
+        let known = known.and_then(|index| Some((index, sign(index)?)));
+        if let Some((_, sign)) = known.filter(|(_, sign)| fold.literal || is_used(*sign)) {
+            return String::from(sign);
+        }
+        // Another paste may have got its placeholder meanwhile.
+        let label = match fold.literal {
+            true => fold.label.clone(),
+            false => self.name(fold.size, known.map(|(index, _)| index), is_used),
+        };
+        if let Some((index, sign)) = known
+            && let Some(known) = self.folds.get_mut(index)
+        {
+            known.label = label;
+            return String::from(sign);
+        }
+        match self.push(Fold { label, ..fold.clone() }) {
+            Some(sign) => String::from(sign),
+            None => self.protect(&fold.content).into_owned(),
+        }
     }
 
     /// Adds a later part of the same paste.
@@ -108,7 +198,7 @@ impl Folds {
         let Some(size) = self.folds.get(index).map(|fold| fold.size.add(more)) else { return };
         let label = self.name(size, Some(index), is_used);
         if let Some(fold) = self.folds.get_mut(index) {
-            fold.content.push_str(more);
+            Arc::make_mut(&mut fold.content).push_str(more);
             (fold.label, fold.size) = (label, size);
         }
     }
@@ -151,12 +241,12 @@ impl Folds {
 
     /// The text with every paste in full.
     pub(crate) fn expand(&self, raw: &str) -> String {
-        self.put(raw, |fold| &fold.content)
+        self.put(raw, |fold| fold.content.as_str())
     }
 
     /// The text with placeholders, as it is shown.
     pub(crate) fn labelled(&self, raw: &str) -> String {
-        self.put(raw, |fold| if fold.literal { &fold.content } else { &fold.label })
+        self.put(raw, |fold| if fold.literal { fold.content.as_str() } else { fold.label.as_str() })
     }
 
     fn put<'a>(&'a self, raw: &str, what: impl Fn(&'a Fold) -> &'a str) -> String {
@@ -223,6 +313,32 @@ mod tests {
         folds.fold("z".repeat(600), |_| true).unwrap();
         assert_eq!(folds.expand(&raw), text);
         assert_eq!(folds.labelled(&raw), text);
+    }
+
+    #[test]
+    fn a_kept_text_has_its_own_pastes_in_every_prompt() {
+        let mut folds = Folds::default();
+        let (paste, other) = ("x\n".repeat(11), "y\n".repeat(11));
+        let sign = folds.fold(paste.clone(), |_| false).unwrap();
+        let literal = folds.protect("\u{e01f0}").into_owned();
+        let kept = folds.keep(format!("a{sign}b{literal}{sign}"));
+        let whole = format!("a{paste}b\u{e01f0}{paste}");
+        assert_eq!(kept.expanded(), whole);
+        assert_eq!(kept.labelled(), "a[Pasted Text: 12 lines]b\u{e01f0}[Pasted Text: 12 lines]");
+        let mut later = Folds::default();
+        let standing = later.fold(other.clone(), |_| false).unwrap();
+        let raw = later.adopt(&kept, |sign| sign == standing);
+        assert_eq!(later.expand(&raw), whole);
+        assert!(later.labelled(&raw).contains("[Pasted Text: 12 lines #2]"), "{}", later.labelled(&raw));
+        // Nothing piles up when it comes and goes.
+        let size = later.size();
+        assert_eq!(later.adopt(&kept, |_| true), raw);
+        assert_eq!(later.size(), size);
+        // Where nothing more can be folded it is put in whole.
+        let mut full = Folds::default();
+        while full.fold(other.clone(), |_| false).is_some() {}
+        let raw = full.adopt(&kept, |_| false);
+        assert!(full.expand(&raw).starts_with(&format!("a{paste}b")));
     }
 
     #[test]

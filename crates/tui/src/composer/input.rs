@@ -185,6 +185,7 @@ impl Composer {
             }
             Command::Yank => {
                 let text = buffer.register.text.clone();
+                let text = buffer.adopt(&text);
                 buffer.replace_raw(at..at, text);
             }
             Command::Undo if !buffer.can_undo() => return Reaction::Unhandled,

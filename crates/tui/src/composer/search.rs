@@ -6,6 +6,7 @@ use crossterm::event::KeyEvent;
 use pollux_domain::terminal_text::one_line;
 
 use super::buffer::Buffer;
+use super::folds::Kept;
 use super::input::typed_char;
 use super::popup::{Item, Popup};
 use super::{Composer, Reaction, Sending};
@@ -74,15 +75,18 @@ impl Composer {
             Some(Command::Cancel) => {
                 self.stop_search();
             }
-            Some(Command::SearchAccept) => self.take_hit(),
+            Some(Command::SearchAccept) => drop(self.take_hit()),
             Some(Command::SearchSubmit) => {
                 // What was pasted behind the search is seen before anything is sent.
                 let is_seen = !search.draft_changed();
-                self.take_hit();
-                return match is_seen && self.has_prompt() {
-                    true => self.hand_over(Sending::Submit),
-                    false => Reaction::Changed,
-                };
+                let draft = self.take_hit();
+                if !is_seen || !self.has_prompt() {
+                    return Reaction::Changed;
+                }
+                if let Some(draft) = draft {
+                    self.history().put_aside(draft);
+                }
+                return self.hand_over(Sending::Submit);
             }
             _ => return self.search_edit(&event),
         }
@@ -90,7 +94,7 @@ impl Composer {
     }
 
     /// Restores the draft.
-    pub(super) fn stop_search(&mut self) {
+    pub(crate) fn stop_search(&mut self) {
         if let Some(search) = self.search.take() {
             self.buffer.restore(search.draft);
         }
@@ -139,16 +143,20 @@ impl Composer {
     }
 
     /// Ends the search with the found prompt, or with the search text. If nothing was found for the draft itself, it stays.
-    fn take_hit(&mut self) {
-        let Some(search) = &self.search else { return };
-        let (index, text) = (search.hit(), self.buffer.raw());
-        let sought = (text != search.before).then_some(text);
+    /// Returns a draft that was not the search text and is shown no longer.
+    fn take_hit(&mut self) -> Option<Kept> {
+        let search = self.search.as_ref()?;
+        let index = search.hit();
+        // The draft has folds of its own.
+        let sought = (self.buffer.raw() != search.before).then(|| self.buffer.keep_all());
         let hit = index.and_then(|index| self.history().entries().get(index).cloned());
         self.stop_search();
-        match (hit, sought) {
+        let draft = sought.as_ref().map(|_| self.buffer.keep_all());
+        match (hit, &sought) {
             (Some(entry), _) => self.buffer.set(&entry),
-            (None, Some(sought)) => self.buffer.set_raw(sought),
+            (None, Some(sought)) => self.buffer.set_kept(sought),
             (None, None) => {}
         }
+        draft
     }
 }

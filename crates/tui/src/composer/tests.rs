@@ -1,3 +1,4 @@
+mod drafts;
 mod editing;
 mod large;
 mod properties;

@@ -317,7 +317,7 @@ impl Vim {
                 }
                 match operator {
                     Operator::Yank => {
-                        buffer.register = Register { text: buffer.slice(start..end), lines: false };
+                        buffer.register = Register { text: buffer.keep(start..end), lines: false };
                         buffer.go(start);
                     }
                     Operator::Delete => buffer.cut(start..end),
@@ -333,7 +333,7 @@ impl Vim {
 
     fn take_lines(&mut self, operator: Operator, first: usize, last: usize, buffer: &mut Buffer) {
         let whole = Pos::new(first, 0)..buffer.line_end(last);
-        let register = Register { text: buffer.slice(whole.clone()), lines: true };
+        let register = Register { text: buffer.keep(whole.clone()), lines: true };
         match operator {
             Operator::Yank => {}
             Operator::Change => {

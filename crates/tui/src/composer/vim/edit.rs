@@ -92,10 +92,11 @@ impl Vim {
 /// `p` and `P`.
 fn put(buffer: &mut Buffer, after: bool, count: usize) {
     let Register { text, lines } = buffer.register.clone();
-    let size = text.len() + usize::from(lines);
+    let size = text.size() + usize::from(lines);
     if size == 0 {
         return;
     }
+    let text = buffer.adopt(&text);
     let times = count.min((MOST_PUT / size).max(1));
     let at = buffer.cursor();
     if !lines {
