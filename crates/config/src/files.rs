@@ -9,7 +9,13 @@ mod lock;
 pub use lock::{FileLock, LockError};
 
 /// Maximum size of state and settings files.
-const MAX_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_BYTES: u64 = 16 * MIB;
+
+/// Maximum size of sessions and of other files that hold conversations: reading one takes several times its size in
+/// memory.
+pub const MAX_SESSION_BYTES: u64 = 1024 * MIB;
+
+const MIB: u64 = 1024 * 1024;
 
 /// More links than this in a row are a loop.
 const MAX_LINKS: usize = 40;
@@ -30,8 +36,8 @@ pub enum FileError {
     Read { path: PathBuf, source: io::Error },
     #[error("`{}` is not valid UTF-8", path.display())]
     NotUtf8 { path: PathBuf },
-    #[error("`{}` is larger than {} MiB", path.display(), MAX_BYTES / (1024 * 1024))]
-    TooLarge { path: PathBuf },
+    #[error("`{}` is larger than {} MiB", path.display(), limit / MIB)]
+    TooLarge { path: PathBuf, limit: u64 },
     #[error("could not create the folder `{}`: {source}", path.display())]
     CreateFolder { path: PathBuf, source: io::Error },
     #[error("could not write `{}`: {source}", path.display())]
@@ -46,7 +52,7 @@ impl FileError {
         match self {
             Self::Read { path, .. }
             | Self::NotUtf8 { path }
-            | Self::TooLarge { path }
+            | Self::TooLarge { path, .. }
             | Self::CreateFolder { path, .. }
             | Self::Write { path, .. }
             | Self::LinkLoop { path } => path,
@@ -80,13 +86,20 @@ pub(crate) fn read_only_kind(error: &io::Error) -> bool {
 
 /// The text of a file, or `None` if there is none.
 pub fn read_text(path: &Path) -> Result<Option<String>, FileError> {
+    read_text_up_to(path, MAX_BYTES)
+}
+
+/// As [`read_text`], with another limit.
+pub fn read_text_up_to(path: &Path, limit: u64) -> Result<Option<String>, FileError> {
     let read = |source| FileError::Read { path: path.to_owned(), source };
     let is_missing = |error: &io::Error| {
         // `a/b` where `a` is a file: there is no such file either.
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     };
     // Opening a pipe would wait for a writer that may never come.
+    let too_large = || FileError::TooLarge { path: path.to_owned(), limit };
     match fs::metadata(path) {
+        Ok(meta) if meta.is_file() && meta.len() > limit => return Err(too_large()),
         Ok(meta) if meta.is_file() || meta.is_dir() => {}
         Ok(_) => return Err(read(io::Error::other("not a regular file"))),
         Err(error) if is_missing(&error) => return Ok(None),
@@ -98,9 +111,9 @@ pub fn read_text(path: &Path) -> Result<Option<String>, FileError> {
         Err(error) => return Err(read(error)),
     };
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(read)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(FileError::TooLarge { path: path.to_owned() });
+    file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(read)?;
+    if bytes.len() as u64 > limit {
+        return Err(too_large());
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(text)),

@@ -237,7 +237,9 @@ impl Front<'_, '_> {
         conversation: &pollux_host::Conversation,
     ) -> Option<Op> {
         let Typed { text: typed, parts: attached, .. } = typed;
-        self.turn.log_prompt(&typed);
+        if let Some(problem) = self.turn.log_prompt(&typed) {
+            self.ui.error(&problem);
+        }
         self.ui.turn_started(&typed);
         let cancel = CancellationToken::new();
         let command = match conversation.invocation(&typed, self.turn, self.mode).await {

@@ -66,7 +66,9 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
             }
             // What the turn does not get is sent as a prompt, and logged then.
             Event::Steered { typed, by, .. } if self.front.remote.as_ref().is_none_or(|own| own == by) => {
-                self.front.turn.log_prompt(typed);
+                if let Some(problem) = self.front.turn.log_prompt(typed) {
+                    self.front.ui.error(&problem);
+                }
             }
             Event::TurnEnded(end) => self.front.ui.turn_ended(end),
             _ => {}

@@ -160,17 +160,41 @@ impl Prepared<'_> {
         }
     }
 
-    /// Exports a conversation as JSON or Markdown, depending on the file name.
+    /// Exports a conversation as JSON or Markdown, depending on the file name. An existing file is only replaced with
+    /// `--yes` behind its name.
     pub fn share_chat(&self, file: &str, turns: &[Content]) -> Result<PathBuf, String> {
-        let path = self.loaded.env.cwd().join(file);
-        let text = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("json") => format!("{:#}", turns.iter().map(Content::to_json).collect::<Value>()),
-            Some("md") => markdown(turns),
-            _ => return Err("Invalid file format. Only .md and .json are supported.".to_owned()),
-        };
-        files::replace(&path, text.as_bytes(), Mode::Shared).map_err(|error| error.to_string())?;
-        Ok(path)
+        share(self.loaded.env.cwd(), file, turns)
     }
+
+    /// The file that [`Self::share_chat`] would refuse to replace, to ask about it first.
+    pub fn existing_share(&self, file: &str) -> Option<PathBuf> {
+        let (name, is_confirmed) = confirmed(file);
+        let path = self.loaded.env.cwd().join(name);
+        (!is_confirmed && path.exists()).then_some(path)
+    }
+}
+
+/// What confirms that a file may be replaced, as for `pollux sessions export`.
+const YES: &str = " --yes";
+
+/// The name of a file without `--yes`, and whether that was there.
+fn confirmed(file: &str) -> (&str, bool) {
+    file.strip_suffix(YES).map_or((file, false), |file| (file.trim_end(), true))
+}
+
+fn share(folder: &Path, file: &str, turns: &[Content]) -> Result<PathBuf, String> {
+    let (name, is_confirmed) = confirmed(file);
+    let path = folder.join(name);
+    let text = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("json") => format!("{:#}", turns.iter().map(Content::to_json).collect::<Value>()),
+        Some("md") => markdown(turns),
+        _ => return Err("Invalid file format. Only .md and .json are supported.".to_owned()),
+    };
+    if !is_confirmed && path.exists() {
+        return Err(format!("`{}` already exists. To overwrite it: /chat share {name}{YES}", path.display()));
+    }
+    files::replace(&path, text.as_bytes(), Mode::Shared).map_err(|error| error.to_string())?;
+    Ok(path)
 }
 
 fn words(error: &CheckpointError) -> String {
@@ -191,4 +215,26 @@ fn markdown(turns: &[Content]) -> String {
         format!("{title}\n\n{}", parts.collect::<Vec<_>>().join("\n\n"))
     };
     turns.iter().map(turn).collect::<Vec<_>>().join("\n\n---\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_exists_is_only_replaced_with_yes() {
+        let dir = tempfile::tempdir().unwrap();
+        let turns = [Content::user_text("hi")];
+        let path = share(dir.path(), "x y.md", &turns).unwrap();
+        assert_eq!(path, dir.path().join("x y.md"));
+        files::replace(&path, b"mine", Mode::Shared).unwrap();
+        let refused = share(dir.path(), "x y.md", &turns).unwrap_err();
+        let named = path.display();
+        assert_eq!(refused, format!("`{named}` already exists. To overwrite it: /chat share x y.md --yes"));
+        assert_eq!(files::read_text(&path).unwrap().as_deref(), Some("mine"));
+        share(dir.path(), "x y.md  --yes", &turns).unwrap();
+        assert!(files::read_text(&path).unwrap().unwrap().ends_with("hi"));
+        share(dir.path(), "new.json --yes", &turns).unwrap();
+        assert!(share(dir.path(), "--yes", &turns).is_err());
+    }
 }

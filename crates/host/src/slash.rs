@@ -1,11 +1,13 @@
 //! Operations behind slash commands: rewind, checkpoints, skills, background tasks and the memory file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Content, FunctionCall, Part, Role};
 use pollux_domain::id::{CallId, SessionId};
+use pollux_domain::sync::Locked as _;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_domain::tool::{ToolContext, ToolOutcome};
 use pollux_exec::background::read_log_tail;
@@ -96,11 +98,24 @@ impl Prepared<'_> {
         Recorder::resume(&session).map(drop).map_err(|error| problem(&error))
     }
 
-    /// Logs a typed prompt (`logs.json`). A failure to write is ignored.
-    pub fn log_prompt(&self, typed: &str) {
+    /// Logs a typed prompt (`logs.json`). Returns the first failure in a project, for the user; the prompt is sent
+    /// anyway.
+    pub fn log_prompt(&self, typed: &str) -> Option<String> {
         let temp = self.loaded.project.temp_dir();
-        let _ = log_prompt(temp, &self.session.id, typed, SystemClock.now());
+        let error = log_prompt(temp, &self.session.id, typed, SystemClock.now()).err()?;
+        first_failure(temp, &error)
     }
+}
+
+/// The message about a failure, once per project: the next prompt would fail as well.
+fn first_failure(temp: &Path, error: &dyn std::error::Error) -> Option<String> {
+    static TOLD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let is_first = TOLD.locked().insert(temp.to_owned());
+    is_first.then(|| {
+        let text = error.to_string();
+        let cause = error.source().map(|cause| format!(": {cause}")).filter(|cause| !text.ends_with(cause));
+        format!("prompts are missing from the prompt history: {text}{}", cause.unwrap_or_default())
+    })
 }
 
 impl Conversation {
@@ -231,5 +246,28 @@ impl Services {
                 command: process.command,
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_reported_once_per_project() {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| dir.path().join(name));
+        let session = SessionId::random();
+        for temp in [&one, &other] {
+            std::fs::create_dir_all(temp.join("logs.json")).unwrap();
+            let error = log_prompt(temp, &session, "x", SystemClock.now()).unwrap_err();
+            let said = first_failure(temp, &error).unwrap();
+            assert!(
+                said.starts_with("prompts are missing from the prompt history: could not read `"),
+                "{said}"
+            );
+            assert_eq!(said.matches("directory").count(), 1, "{said}");
+            assert_eq!(first_failure(temp, &error), None);
+        }
     }
 }

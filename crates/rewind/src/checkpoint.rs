@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pollux_config::files::{self, FileError, Mode};
+use pollux_config::files::{self, FileError, MAX_SESSION_BYTES, Mode};
 use pollux_domain::JsonObject;
 use pollux_domain::time::Timestamp;
 use serde_json::{Map, Value};
@@ -59,6 +59,10 @@ pub fn write(folder: &Path, name: &str, checkpoint: &Checkpoint) -> Result<PathB
     put("commitHash", checkpoint.commit.clone().map(Value::from));
     put("messageId", checkpoint.message_id.clone().map(Value::from));
     let text = format!("{:#}", Value::Object(object));
+    // It could not be read back.
+    if text.len() as u64 > MAX_SESSION_BYTES {
+        return Err(FileError::TooLarge { path, limit: MAX_SESSION_BYTES });
+    }
     files::replace(&path, text.as_bytes(), Mode::Private)?;
     Ok(path)
 }
@@ -95,7 +99,7 @@ pub fn read(folder: &Path, name: &str) -> Result<Checkpoint, CheckpointError> {
     if !list(folder)?.iter().any(|known| known == name) {
         return Err(CheckpointError::NotFound(format!("{name}.json")));
     }
-    let text = files::read_text(&folder.join(format!("{name}.json")));
+    let text = files::read_text_up_to(&folder.join(format!("{name}.json")), MAX_SESSION_BYTES);
     let text = text.map_err(|error| CheckpointError::Unreadable(error.to_string()))?.unwrap_or_default();
     let invalid = |what: &str| CheckpointError::Invalid(what.to_owned());
     let value: Value = serde_json::from_str(&text).map_err(|error| invalid(&error.to_string()))?;
@@ -146,6 +150,14 @@ mod tests {
             "Available tool calls to restore:\n\n2026-01-27T15-22-34_666Z-a.txt-write_file"
         );
         assert_eq!(read(folder.path(), &names[0]).unwrap(), checkpoint());
+    }
+
+    #[test]
+    fn a_checkpoint_may_be_as_large_as_a_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = Checkpoint { history: Some(Value::from("x".repeat(17 << 20))), ..checkpoint() };
+        write(folder.path(), "long.json", &long).unwrap();
+        assert!(read(folder.path(), "long").unwrap() == long);
     }
 
     #[test]

@@ -128,9 +128,11 @@ impl Journal {
         Ok(Self { root, folder: setup.store, scope, store: OnceLock::new(), state: Mutex::new(state) })
     }
 
-    /// Starts a prompt of the user; the following calls belong to it.
+    /// Starts a prompt of the user; the following calls belong to it. If it cannot be written, it is with the first call,
+    /// or that fails.
     pub fn prompt(&self, id: &str) -> Result<(), LogError> {
-        self.lock().push(Event::Prompt(id.to_owned()))
+        let _ = self.lock().push(Event::Prompt(id.to_owned()));
+        Ok(())
     }
 
     /// Saves what the call could change. Must return before the call runs.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
+use pollux_config::files::{self, FileError, FileLock, LockError, MAX_SESSION_BYTES, Mode};
 use pollux_domain::content::Content;
 use pollux_domain::percent;
 use pollux_domain::time::Timestamp;
@@ -52,8 +52,13 @@ pub fn save_checkpoint(temp: &Path, tag: &str, checkpoint: &Checkpoint) -> Resul
     if let (Some(auth_type), Some(fields)) = (&checkpoint.auth_type, value.as_object_mut()) {
         fields.insert("authType".into(), json!(auth_type));
     }
+    let text = format!("{value:#}");
+    // What could not be read back is not worth replacing an older one.
+    if text.len() as u64 > MAX_SESSION_BYTES {
+        return Err(FileError::TooLarge { path, limit: MAX_SESSION_BYTES }.into());
+    }
     let _lock = FileLock::acquire(&path)?;
-    files::replace(&path, format!("{value:#}").as_bytes(), Mode::Private)?;
+    files::replace(&path, text.as_bytes(), Mode::Private)?;
     Ok(path)
 }
 
@@ -61,7 +66,7 @@ pub fn save_checkpoint(temp: &Path, tag: &str, checkpoint: &Checkpoint) -> Resul
 /// format gives an empty one.
 pub fn load_checkpoint(temp: &Path, tag: &str) -> Result<Option<Checkpoint>, CheckpointError> {
     for path in names(temp, tag) {
-        if let Some(text) = files::read_text(&path)? {
+        if let Some(text) = files::read_text_up_to(&path, MAX_SESSION_BYTES)? {
             return Ok(Some(parse(&text)));
         }
     }
@@ -184,6 +189,18 @@ mod tests {
             );
         }
         assert!(delete_checkpoint(dir.path(), "an old name").unwrap() && !old.exists());
+    }
+
+    #[test]
+    fn a_conversation_may_be_as_large_as_a_session() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = "x".repeat(17 << 20);
+        let checkpoint = Checkpoint { history: vec![Content::user_text(&long)], auth_type: None };
+        let path = save_checkpoint(dir.path(), "long", &checkpoint).unwrap();
+        assert!(load_checkpoint(dir.path(), "long").unwrap() == Some(checkpoint));
+        fs::File::options().write(true).open(&path).unwrap().set_len(MAX_SESSION_BYTES + 1).unwrap();
+        let error = load_checkpoint(dir.path(), "long").unwrap_err().to_string();
+        assert_eq!(error, format!("`{}` is larger than 1024 MiB", path.display()));
     }
 
     #[test]

@@ -13,9 +13,10 @@ use crate::listing::{Listing, files_of, position, relative_time};
 use crate::lock::{Lock, LockError};
 use crate::recorder::{draft_path, sanitised};
 use crate::redo;
+use crate::reserved::is_reserved;
 
-/// Folders next to `chats` that are shared by all sessions.
-const SHARED: [&str; 3] = ["chats", "logs", "tool-outputs"];
+/// What a session, or gemini-cli for it, keeps in the folder that has its id: plans, tasks and their state.
+const OWN: [&str; 3] = ["plans", "tracker", "tasks"];
 
 /// Why nothing was deleted. The texts are upstream's where it has one.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +91,19 @@ fn delete_artefacts(chats: &Path, id: &SessionId) -> Result<(), DeleteError> {
             stem.map(str::to_owned)
         })
         .collect();
-    artefacts(chats, id.as_str(), &children).iter().try_for_each(|path| delete_path(path))
+    artefacts(chats, id.as_str(), &children).iter().try_for_each(|path| delete_artefact(path))
+}
+
+/// Deletes one of the [`artefacts`], and the folder that only held it.
+pub(crate) fn delete_artefact(path: &Path) -> Result<(), DeleteError> {
+    delete_path(path)?;
+    if let Some(folder) = path.parent()
+        && path.file_name().is_some_and(|name| OWN.iter().any(|own| name == *own))
+    {
+        // Fails if it holds anything else, which is not the session's.
+        let _ = fs::remove_dir(folder);
+    }
+    Ok(())
 }
 
 /// Files that may accompany a session: log, stored outputs, plans and those of its sub-agents, whose sessions
@@ -106,8 +119,10 @@ pub(crate) fn artefacts(chats: &Path, id: &str, children: &[String]) -> Vec<Path
         let name = sanitised(name);
         paths.push(temp.join("logs").join(format!("session-{name}.jsonl")));
         paths.push(temp.join("tool-outputs").join(format!("session-{name}")));
-        if !name.is_empty() && !SHARED.iter().any(|shared| shared.eq_ignore_ascii_case(&name)) {
-            paths.push(temp.join(name));
+        // A folder next to `chats` may be anybody's who chose that name: only what a session puts there is deleted.
+        if !name.is_empty() && !is_reserved(&name) {
+            let folder = temp.join(name);
+            paths.extend(OWN.iter().map(|own| folder.join(own)));
         }
     }
     paths.push(chats.join(&id));

@@ -29,6 +29,7 @@ mod raw;
 mod record;
 mod recorder;
 mod redo;
+mod reserved;
 mod retention;
 mod salvage;
 mod session_model;

@@ -24,7 +24,7 @@ use crate::redo;
 use crate::stream::{self, Stream};
 
 /// Larger files are refused: reading one would take several times its size in memory.
-const MAX_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = pollux_config::files::MAX_SESSION_BYTES;
 /// Larger files in a foreign layout are read message by message instead of as a whole.
 pub(crate) const WORTH_A_STREAM: u64 = 1 << 20;
 /// Fewer messages are decoded faster than a thread starts.

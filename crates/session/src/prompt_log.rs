@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
+use pollux_config::files::{self, FileError, FileLock, LockError, MAX_SESSION_BYTES, Mode};
 use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 use serde::Deserialize;
@@ -24,7 +24,8 @@ pub enum PromptLogError {
     Move { path: PathBuf, source: io::Error },
 }
 
-/// Logs a prompt; returns its number in the session, from 0.
+/// Logs a prompt; returns its number in the session, from 0. A log that is too large to be read is moved aside, like one
+/// that is damaged: gemini-cli reads the log whole as well.
 pub fn log_prompt(
     temp: &Path,
     session: &SessionId,
@@ -41,8 +42,14 @@ pub fn log_prompt(
         let renamed = fs::rename(&path, &aside).map(|()| aside);
         renamed.map_err(|source| PromptLogError::Move { path: path.clone(), source })
     };
-    let text = read_lossy(&path)?;
     let mut moved = None;
+    let text = match read_lossy(&path) {
+        Err(FileError::TooLarge { .. }) => {
+            moved = Some(move_aside("full")?);
+            None
+        }
+        read => read?,
+    };
     let mut longer = text.as_deref().and_then(|text| appended(text, session, prompt, now));
     if longer.is_none()
         && let Some(mended) = text.as_deref().and_then(without_torn_end)
@@ -133,7 +140,7 @@ fn indented(session: &SessionId, number: u64, prompt: &str, now: Timestamp) -> S
 /// The text of a log. Broken characters are replaced: one of them must not cost the prompts behind it. What follows a
 /// complete log is dropped if it is not valid UTF-8.
 fn read_lossy(path: &Path) -> Result<Option<String>, FileError> {
-    let read = files::read_text(path);
+    let read = files::read_text_up_to(path, MAX_SESSION_BYTES);
     if !matches!(read, Err(FileError::NotUtf8 { .. })) {
         return read;
     }
@@ -360,6 +367,25 @@ mod tests {
             assert_eq!(log_prompt(dir.path(), &b, "next", at(9)).unwrap(), 0);
             assert_eq!(logged_prompts(dir.path()).len(), left + 1);
         }
+    }
+
+    #[test]
+    fn a_large_log_is_read_and_one_that_cannot_be_is_moved_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("logs.json");
+        let [a, b] = ["a", "b"].map(SessionId::from_file);
+        log_prompt(dir.path(), &a, &"x".repeat(17 << 20), at(0)).unwrap();
+        assert_eq!(log_prompt(dir.path(), &b, "next", at(1)).unwrap(), 0);
+        assert_eq!(log_prompt(dir.path(), &b, "last", at(2)).unwrap(), 1);
+        let prompts = logged_prompts(dir.path());
+        assert_eq!((prompts.len(), prompts[0].as_str(), prompts[1].as_str()), (3, "last", "next"));
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<Known<'_>>>(&text).unwrap().len(), 3, "gemini-cli can read it");
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(MAX_SESSION_BYTES + 1).unwrap();
+        assert_eq!(log_prompt(dir.path(), &a, "anew", at(3)).unwrap(), 0);
+        assert_eq!(logged_prompts(dir.path()), ["anew"]);
+        let aside = dir.path().join(format!("logs.json.full.{}.bak", at(3).millis()));
+        assert_eq!(fs::metadata(aside).unwrap().len(), MAX_SESSION_BYTES + 1);
     }
 
     #[test]

@@ -32,11 +32,13 @@ use pollux_domain::time::Timestamp;
 
 use crate::blobs::{Blobs, Guard, Record};
 use crate::import::{self, ImportError};
+use crate::kind::SessionKind;
 use crate::load::StoredSession;
 use crate::lock::Lock;
 use crate::message::own::UserSource;
 use crate::message::{MessageId, encode, own};
 use crate::record::{CallRecord, CallResult, NewSession, ReplyRecord, extension};
+use crate::reserved::is_reserved;
 use crate::session_model::{SessionModel, is_implied};
 use document_writer::DocumentWriter;
 use log_writer::LogWriter;
@@ -78,6 +80,8 @@ pub enum RecordError {
     NoSuchMessage { path: PathBuf, id: MessageId },
     #[error("the session is not recorded")]
     NotRecorded,
+    #[error("session ID \"{0}\" is reserved for files of the project; choose another one")]
+    ReservedId(SessionId),
 }
 
 impl RecordError {
@@ -104,7 +108,8 @@ impl RecordError {
             Self::ChangedByOthers { .. }
             | Self::InUse { .. }
             | Self::NoSuchMessage { .. }
-            | Self::NotRecorded => false,
+            | Self::NotRecorded
+            | Self::ReservedId(_) => false,
         }
     }
 }
@@ -171,6 +176,10 @@ enum Form {
 impl Recorder {
     /// A recorder for a new session. Nothing is written before the first message.
     pub fn create(spec: NewSession) -> Result<Self, RecordError> {
+        // Ids of sub-agents are not chosen by users.
+        if spec.kind == SessionKind::Main && is_reserved(spec.id.as_str()) {
+            return Err(RecordError::ReservedId(spec.id));
+        }
         let path = free_path(&spec, 0);
         let blobs = Some(Blobs::of_chats(&spec.chats_dir, spec.kind));
         Ok(Self {

@@ -273,14 +273,15 @@ fn a_conversation_is_shared_as_markdown_or_json_and_nothing_else() {
         .expect("User: ")
         .say("/chat share x.txt")
         .expect("Invalid file format.");
-    terminal
-        .expect("User: ")
-        .say("/chat share x.md")
-        .expect("Conversation shared to /")
-        .expect("User: ")
-        .say("/quit");
+    terminal.expect("User: ").say("/chat share x.md").expect("Conversation shared to /").expect("User: ");
+    let written = scene.home.read("x.md");
+    fs::write(scene.home.project().join("x.md"), "mine").unwrap();
+    terminal.say("/chat share x.md").expect("already exists").expect("User: ");
+    assert_eq!(scene.home.read("x.md"), "mine");
+    terminal.say("/chat share x.md --yes").expect("Conversation shared to /").expect("User: ").say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let text = scene.home.read("x.md");
+    assert_eq!(text, written);
     assert!(text.ends_with("## USER 🧑‍💻\n\nhi\n\n---\n\n## MODEL ✨\n\nhello"), "{text}");
 }
 

@@ -44,15 +44,19 @@ pub(super) struct OpenPoint {
 }
 
 impl JournalState {
+    /// Adds an event. It counts even if it cannot be written yet: what happened can still be undone.
     pub(super) fn push(&mut self, event: Event) -> Result<(), LogError> {
-        self.log.append(&event)?;
+        let written = self.log.append(&event);
         self.events.push(event);
-        Ok(())
+        written
     }
 
     pub(super) fn open_point(&mut self, point: Point, files: Option<Files>) -> Result<(), LogError> {
         let call = point.call.clone();
-        self.push(Event::Opened { point, files: files.clone() })?;
+        let event = Event::Opened { point, files: files.clone() };
+        // The caller takes a call without this event as one that is not recorded.
+        self.log.append_or_forget(&event)?;
+        self.events.push(event);
         self.open.push(OpenPoint { call, files });
         Ok(())
     }

@@ -208,6 +208,32 @@ fn a_torn_last_line_costs_only_itself() {
 }
 
 #[test]
+fn a_broken_line_costs_no_later_point_even_when_another_session_is_deleted() {
+    let workspace = Workspace::empty();
+    workspace.write("a.txt", "old");
+    workspace.write("b.txt", "old");
+    let journal = workspace.journal();
+    edit(&journal, &workspace, "1", "a.txt", "new");
+    edit(&journal, &workspace, "2", "b.txt", "new");
+    drop(journal);
+    let log = workspace.store().join("sessions/session-1/events.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    // The second line is glued to the third, as after a write that found the disk full.
+    let lines: Vec<&str> = text.lines().collect();
+    let (half, _) = lines[1].split_at(lines[1].len() / 2);
+    let glued = format!("{}\n{half}{}\n{}\n", lines[0], lines[2], lines[3]);
+    fs::write(&log, &glued).unwrap();
+    forget_when_free(&workspace, "session-1");
+    assert_eq!(fs::read_to_string(&log).unwrap(), glued);
+    let journal = workspace.journal();
+    edit(&journal, &workspace, "3", "b.txt", "newer");
+    drop(journal);
+    rewind(&workspace.journal(), &call("3"));
+    assert_eq!(workspace.read("b.txt").as_deref(), Some("new"));
+    assert!(fs::read_to_string(&log).unwrap().starts_with(&glued));
+}
+
+#[test]
 fn concurrent_calls_do_not_conflict_with_each_other() {
     let workspace = Workspace::empty();
     workspace.write("a.txt", "a");

@@ -1,6 +1,8 @@
 //! Opening a text in an external editor.
 
-use std::io::Read as _;
+use std::fs::{self, File, Permissions};
+use std::io::{IsTerminal as _, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,16 +33,23 @@ pub(super) fn edit(
     folder: &Path,
 ) -> Result<String, String> {
     let call = call(preferred, env)?;
-    let file = Lent::new(folder, name, text)?;
+    let mut file = Lent::new(folder, name, text)?;
+    let had_terminal = std::io::stdin().is_terminal();
     let run =
         Command::new(&call.program).args(&call.arguments).arg(&file.path).current_dir(env.cwd()).status();
-    match run {
+    let edited = match run {
         Err(error) => Err(format!("Cannot start editor `{}`: {error}", call.name)),
         Ok(status) if !status.success() => {
             Err(format!("The editor `{}` failed ({status}); text unchanged.", call.name))
         }
         Ok(_) => file.read(),
-    }
+    };
+    // A text for a terminal that is closed reaches nobody.
+    file.is_returned = edited.is_ok() && (!had_terminal || std::io::stdin().is_terminal());
+    edited.map_err(|problem| match file.work() {
+        Some(path) => format!("{problem} What the editor wrote is in `{}`.", path.display()),
+        None => problem,
+    })
 }
 
 /// The preferred editor, else `VISUAL`, else `EDITOR`, else vi.
@@ -82,19 +91,27 @@ fn returns_at_once(program: &Path) -> bool {
     editors().iter().any(|editor| editor.flags == ["--wait"] && editor.programs.contains(&name))
 }
 
-/// A private file that is deleted on drop.
-struct Lent {
+/// A private file that is deleted on drop, unless it holds work that was not returned.
+struct Lent<'a> {
     folder: PathBuf,
     path: PathBuf,
+    text: &'a str,
+    is_returned: bool,
 }
 
-impl Lent {
-    fn new(parent: &Path, name: &str, text: &str) -> Result<Self, String> {
+impl<'a> Lent<'a> {
+    fn new(parent: &Path, name: &str, text: &'a str) -> Result<Self, String> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!("edit-{}-{number}", std::process::id()));
         let own = Path::new(name).file_name().unwrap_or_else(|| "text.md".as_ref());
-        let lent = Self { path: folder.join(own), folder };
+        let folder = loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let folder = parent.join(format!("edit-{}-{number}", std::process::id()));
+            // An earlier process with this id may have kept one.
+            if folder.symlink_metadata().is_err() {
+                break folder;
+            }
+        };
+        let lent = Self { path: folder.join(own), folder, text, is_returned: false };
         let problem = |error: &dyn std::fmt::Display| format!("Cannot write the text to a file: {error}");
         files::create_folder(&lent.folder, Mode::Private).map_err(|error| problem(&error))?;
         files::replace(&lent.path, text.as_bytes(), Mode::Private).map_err(|error| problem(&error))?;
@@ -102,20 +119,49 @@ impl Lent {
     }
 
     fn read(&self) -> Result<String, String> {
-        let problem = |error: &dyn std::fmt::Display| format!("Cannot read the edited text: {error}");
-        let file = std::fs::File::open(&self.path).map_err(|error| problem(&error))?;
+        let problem = |error: &dyn std::fmt::Display| format!("Cannot read the edited text: {error}.");
+        let file = File::open(&self.path).map_err(|error| problem(&error))?;
         let mut bytes = Vec::new();
         file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| problem(&error))?;
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MOST_BYTES {
-            return Err(problem(&"larger than 32 MB"));
+            return Err(problem(&"larger than 32 MiB"));
         }
         String::from_utf8(bytes).map_err(|_| problem(&"not UTF-8"))
     }
+
+    /// Where the editor's work is: the file if it was changed, or the folder if only other files are in it, such as
+    /// vim's swap file.
+    fn work(&self) -> Option<&Path> {
+        let is_same = match File::open(&self.path) {
+            Ok(file) => holds(file, self.text.as_bytes()),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
+        if !is_same {
+            return Some(&self.path);
+        }
+        let others = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let has_others = others.into_iter().any(|entry| entry.path() != self.path);
+        has_others.then_some(&self.folder)
+    }
 }
 
-impl Drop for Lent {
+/// Whether a file has exactly this content.
+fn holds(file: File, text: &[u8]) -> bool {
+    let mut bytes = Vec::new();
+    let most = u64::try_from(text.len()).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(most).read_to_end(&mut bytes).is_ok() && bytes == text
+}
+
+impl Drop for Lent<'_> {
     fn drop(&mut self) {
+        if !self.is_returned && self.work().is_some() {
+            // The editor may have written a new file with another mode.
+            if self.path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
+                let _ = fs::set_permissions(&self.path, Permissions::from_mode(0o600));
+            }
+            return;
+        }
         // Editors leave backup files in the folder.
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }

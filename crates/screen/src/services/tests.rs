@@ -1,6 +1,7 @@
 #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -83,6 +84,7 @@ impl Scene {
             root: self.path("project"),
             home: self.path("home"),
             temp: self.path("temp"),
+            session: Mutex::new(SessionId::from_file("first")),
             env: Env::new(self.vars.clone(), self.path("project")),
             filtering,
             loose: true,
@@ -205,6 +207,24 @@ fn earlier_prompts_come_once_and_in_their_order() {
     assert_eq!((prompts, commands), (vec!["two".to_owned(), "one".to_owned()], vec!["ls".to_owned()]));
 }
 
+#[test]
+fn what_was_not_sent_is_found_in_the_next_session() {
+    let scene = Scene::new();
+    let services = scene.services();
+    services.set_session(SessionId::from_file("second"));
+    assert!(services.save_unsent("a follow-up\nof two lines", false));
+    assert!(services.save_unsent("ls -la", true));
+    let log = fs::read_to_string(scene.path("temp/logs.json")).unwrap();
+    assert!(log.contains("\"sessionId\": \"second\""), "{log}");
+    let (prompts, commands) = scene.services().history();
+    assert_eq!(prompts, ["a follow-up\nof two lines"]);
+    assert_eq!(commands, ["ls -la"]);
+    // Where it cannot be saved, the caller shows all of it.
+    fs::remove_dir_all(scene.path("temp")).unwrap();
+    fs::write(scene.path("temp"), "no folder").unwrap();
+    assert!(!services.save_unsent("more", false));
+}
+
 fn left_behind(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
@@ -219,6 +239,40 @@ fn an_editor_gets_a_private_file_that_is_gone_afterwards() {
     assert_eq!(services.edit("text\n", "../prompt.md").unwrap(), "text\nmore\n");
     assert_eq!(fs::read_to_string(&report).unwrap(), "600\n");
     assert!(left_behind(&scene.path("temp")).is_empty());
+}
+
+#[test]
+fn what_an_editor_saved_is_kept_if_it_cannot_be_returned() {
+    let mut scene = Scene::new();
+    scene.program("latin", "printf 'gr\\366\\337e' > \"$1\"; chmod 644 \"$1\"");
+    scene.program("killed", "echo saved > \"$1\"; kill -9 $$");
+    scene.program("swaps", "touch \"$(dirname \"$1\")/.p.md.swp\"; exit 1");
+    scene.program("removes", "rm \"$1\"");
+    let temp = scene.path("temp");
+    let cases = [
+        ("latin", "not UTF-8", Some(("p.md", "gr\u{f6}\u{df}e"))),
+        ("killed", "signal: 9", Some(("p.md", "saved\n"))),
+        ("swaps", "failed", Some((".p.md.swp", ""))),
+        ("removes", "No such file", None),
+    ];
+    for (editor, problem, kept) in cases {
+        scene.var("EDITOR", editor);
+        let said = scene.services().edit("x", "p.md").unwrap_err();
+        assert!(said.contains(problem), "{said}");
+        let Some((name, content)) = kept else {
+            assert!(left_behind(&temp).is_empty() && !said.contains('`'), "{said}");
+            continue;
+        };
+        let [folder] = left_behind(&temp).try_into().unwrap();
+        let bytes = fs::read(folder.join(name)).unwrap();
+        let latin: String = bytes.into_iter().map(char::from).collect();
+        assert_eq!(latin, content, "{editor}");
+        let named = if name == "p.md" { folder.join(name) } else { folder.clone() };
+        assert!(said.ends_with(&format!(" What the editor wrote is in `{}`.", named.display())), "{said}");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&folder.join("p.md"))), (0o700, 0o600), "{editor}");
+        fs::remove_dir_all(folder).unwrap();
+    }
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Plan, Reason, Removal};
 use crate::blobs;
-use crate::delete::{DeleteError, blobs_of, copies, delete_copies, delete_path, sweep_blobs};
+use crate::delete::{
+    DeleteError, blobs_of, copies, delete_artefact, delete_copies, delete_path, sweep_blobs,
+};
 use crate::listing::session_id;
 use crate::load::stamp_of;
 use crate::lock::Lock;
@@ -95,7 +97,7 @@ fn remove(removal: &Removal) -> Result<(), String> {
     let used = blobs_of(&chats, &paths, &removal.session);
     let told = |error: DeleteError| error.to_string();
     for artefact in &removal.artefacts {
-        delete_path(artefact).map_err(told)?;
+        delete_artefact(artefact).map_err(told)?;
     }
     // The session itself goes last: while it is there, a failed deletion is tried again.
     for path in &paths {

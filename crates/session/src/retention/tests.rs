@@ -116,18 +116,54 @@ fn sub_agents_go_with_their_parent_and_count_for_nothing() {
     let plan =
         plan(&records, &policy(Some(30), None, 0), Timestamp::from_millis(now().millis() + 60 * DAY), None);
     let parent = plan.delete.iter().find(|removal| removal.session.as_str() == "a").unwrap();
-    for path in ["/t/h/logs/session-child.jsonl", "/t/h/tool-outputs/session-a", "/t/h/a", "/t/h/chats/a"] {
+    for path in
+        ["/t/h/logs/session-child.jsonl", "/t/h/tool-outputs/session-a", "/t/h/a/plans", "/t/h/chats/a"]
+    {
         assert!(parent.artefacts.contains(&PathBuf::from(path)), "{path}");
     }
 }
 
 #[test]
-fn ids_that_name_folders_of_all_sessions_name_no_artefact() {
-    for id in ["chats", "LOGS", "tool-outputs", "..", ""] {
-        let paths = artefacts(Path::new("/t/h/chats"), id, &[]);
-        for shared in ["/t/h/chats", "/t/h/logs", "/t/h/LOGS", "/t/h/tool-outputs", "/t/h", "/t"] {
-            assert!(!paths.contains(&PathBuf::from(shared)), "{id}: {shared}");
+fn ids_that_name_files_of_the_project_name_no_artefact_of_it() {
+    for id in
+        ["chats", "LOGS", "tool-outputs", "memory", "Rewind", "checkpoints", "plans", "images", "..", ""]
+    {
+        let own = artefacts(Path::new("/t/h/chats"), id, &[]);
+        let of_child = artefacts(Path::new("/t/h/chats"), "parent", &[id.to_owned()]);
+        for path in own.iter().chain(&of_child) {
+            let below = path.strip_prefix("/t/h").unwrap();
+            let [folder, name] = below.iter().collect::<Vec<_>>().try_into().unwrap();
+            let is_named = name.to_string_lossy().starts_with("session-") || folder == "chats";
+            assert!(is_named || folder == "parent" || folder == "__", "{id}: {}", path.display());
         }
+    }
+}
+
+#[test]
+fn of_a_folder_with_the_id_of_a_session_only_the_sessions_own_part_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let chats = dir.path().join("h/chats");
+    fs::create_dir_all(&chats).unwrap();
+    let ids = ["notes", "plain", "memory"];
+    for id in ids {
+        let text = format!(
+            "{{\"sessionId\":\"{id}\",\"lastUpdated\":\"2020-01-01T00:00:00.000Z\",\"messages\":[]}}"
+        );
+        fs::write(chats.join(format!("session-{id}.json")), text).unwrap();
+        fs::create_dir_all(dir.path().join("h").join(id).join("plans")).unwrap();
+    }
+    let of = |path: &str| dir.path().join("h").join(path);
+    fs::create_dir(of("plain/tracker")).unwrap();
+    for others in ["notes/mine.md", "memory/MEMORY.md", "memory/plans/mine.md"] {
+        fs::write(of(others), "x").unwrap();
+    }
+    let records: Vec<IndexRecord> =
+        ids.iter().map(|id| crate::summarise(&chats.join(format!("session-{id}.json"))).unwrap()).collect();
+    let applied = apply(&plan(&records, &policy(Some(30), None, 1), now(), None));
+    assert_eq!(applied.deleted.len(), 3, "{:?}", applied.lines());
+    assert!(!of("plain").exists() && !of("notes/plans").exists());
+    for kept in ["notes/mine.md", "memory/MEMORY.md", "memory/plans/mine.md"] {
+        assert!(of(kept).exists(), "{kept}");
     }
 }
 

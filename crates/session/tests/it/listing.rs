@@ -5,7 +5,7 @@ use std::fs;
 use pollux_domain::event::Severity;
 use pollux_domain::id::SessionId;
 use pollux_session::{
-    DeleteError, Listing, SelectError, SessionFormat, delete, exists, list, list_text, load, select,
+    DeleteError, Listing, Recorder, SelectError, SessionFormat, delete, exists, list, list_text, load, select,
 };
 
 use crate::scratch::{Scratch, at, put, reply, text};
@@ -232,14 +232,33 @@ fn deleting_is_refused_with_upstreams_words() {
 
 #[test]
 fn an_id_that_names_a_shared_folder_or_a_way_out_deletes_no_more_than_its_file() {
-    for id in ["chats", "LOGS", "..", "../../x"] {
+    let shared = ["chats", "LOGS", "memory", "rewind", "checkpoints"];
+    for id in shared.into_iter().chain(["..", "../../x"]) {
         let scratch = Scratch::new();
         record(&scratch, "other-one", 0, "stays");
-        record(&scratch, id, 60, "goes");
-        fs::create_dir_all(scratch.temp().join("logs")).unwrap();
+        // Such a session may be there from an earlier release.
+        let text =
+            format!("{{\"sessionId\":\"{id}\",\"messages\":[{{\"type\":\"user\",\"content\":\"goes\"}}]}}");
+        let path = scratch.put("session-2026-02-02T02-41-earlier.json", text);
+        for folder in ["logs", "memory/plans", "rewind/plans", "checkpoints/tasks"] {
+            fs::create_dir_all(scratch.temp().join(folder)).unwrap();
+        }
         let listing = list(&scratch.dirs(), at(90));
+        drop(Recorder::resume(&load(&path).unwrap()).unwrap());
         delete(&listing, &scratch.dirs(), id, None, at(90)).unwrap();
         assert_eq!(list(&scratch.dirs(), at(90)).sessions.len(), 1, "{id}");
-        assert!(scratch.temp().join("logs").exists(), "{id}");
+        for folder in ["logs", "memory/plans", "rewind/plans", "checkpoints/tasks"] {
+            assert!(scratch.temp().join(folder).exists(), "{id}: {folder}");
+        }
+    }
+}
+
+#[test]
+fn no_new_session_gets_an_id_that_names_files_of_the_project() {
+    let scratch = Scratch::new();
+    for id in ["memory", "Rewind", "shell_history"] {
+        let refused = Recorder::create(scratch.spec(id, SessionFormat::Json, 0)).unwrap_err().to_string();
+        let told = format!("session ID \"{id}\" is reserved for files of the project; choose another one");
+        assert_eq!(refused, told);
     }
 }
