@@ -11,6 +11,7 @@ pub mod approval;
 pub mod budget;
 pub mod call_summary;
 pub mod changes;
+pub mod closed_names;
 pub mod content;
 pub mod editor;
 pub mod embedding;

@@ -1,17 +1,21 @@
 //! Context files: finds them, reads them once, and frames them for the model.
 //!
-//! Imports are resolved in [`crate::imports`]. Files of untrusted projects are not read.
+//! Imports are resolved in [`crate::imports`]. Files of untrusted projects are not read, and neither are those that the
+//! file tools refuse: otherwise anyone who can write a context file could read them.
+
+mod ignored;
 
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use ignore::gitignore::Gitignore;
 use pollux_config::groups::{Context, ImportFormat};
+use pollux_domain::closed_names::closed_part;
 use pollux_domain::untrusted::sealed;
 
-use crate::imports;
+use self::ignored::Ignored;
+use crate::imports::{self, Bounds};
 
 /// A context file longer than this is cut; it would crowd out the conversation.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
@@ -20,8 +24,8 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// otherwise fill the context window as it is explored.
 const MAX_TOTAL_BYTES: usize = 4 * 1024 * 1024;
 
-/// An ignore file longer than this is not one.
-const MAX_IGNORE_BYTES: u64 = 1024 * 1024;
+/// The endings of files that are notes and not keys, settings or records.
+const NOTE_SUFFIXES: &[&str] = &["markdown", "md", "mdc", "mdx", "txt"];
 
 /// Where context files may be.
 #[derive(Debug, Clone)]
@@ -55,7 +59,7 @@ pub struct ContextFiles {
     format: ImportFormat,
     markers: Vec<String>,
     load_from_extra_roots: bool,
-    ignored: Vec<(PathBuf, Gitignore)>,
+    ignored: Ignored,
     seen: HashSet<PathBuf>,
     seen_files: HashSet<(u64, u64)>,
     /// Bytes that may still be added.
@@ -68,11 +72,7 @@ impl ContextFiles {
     pub fn new(mut places: ContextFolders, settings: &Context) -> Self {
         let real = places.homes.iter().filter_map(|home| fs::canonicalize(home).ok());
         places.homes.extend(real.collect::<Vec<_>>());
-        let ignored = if settings.filtering.respect_gemini_ignore {
-            places.roots.iter().filter_map(|root| gemini_ignore(root)).collect()
-        } else {
-            Vec::new()
-        };
+        let ignored = Ignored::new(&places.roots, &settings.filtering);
         Self {
             places,
             names: settings.file_names.iter().filter(|name| is_inner(name)).cloned().collect(),
@@ -107,14 +107,11 @@ impl ContextFiles {
     }
 
     /// Names that may be read next to the user's keys and settings. A project can add names, but must not read
-    /// `.env` or `oauth_creds.json` this way.
+    /// `a2a-server-token` or `tmp/shop/shell_history` this way.
     fn notes(&self) -> impl Iterator<Item = &String> {
-        const SUFFIXES: &[&str] = &["markdown", "md", "mdc", "mdx", "txt"];
-        self.names.iter().filter(|name| {
-            let suffix = Path::new(name).extension().map(|suffix| suffix.to_ascii_lowercase());
-            let is_text = suffix.is_none_or(|suffix| SUFFIXES.iter().any(|known| suffix == *known));
-            is_text && !name.starts_with('.')
-        })
+        self.names
+            .iter()
+            .filter(|name| is_note(Path::new(name)) && !name.starts_with('.') && !name.contains('/'))
     }
 
     /// The project's instructions: from each root up to the boundary.
@@ -138,17 +135,22 @@ impl ContextFiles {
             if !self.is_new(file) {
                 continue;
             }
-            let inside = fs::canonicalize(file)
-                .and_then(|real| Ok(real.starts_with(fs::canonicalize(folder)?)))
-                .unwrap_or(false);
-            if !inside {
+            let (Ok(real), Ok(place)) = (fs::canonicalize(file), fs::canonicalize(folder)) else { continue };
+            if !real.starts_with(&place) {
                 self.warn(file, "it is a link to a path outside the extension");
                 continue;
             }
-            match read_bounded(file) {
+            let places = [folder.clone(), place];
+            let refuses = |asked: &Path, real: &Path| closed_in(&places, asked, real);
+            if let Some(why) = refuses(file, &real) {
+                self.warn(file, why);
+                continue;
+            }
+            match read_bounded(&real) {
                 Ok(None) => {}
                 Ok(Some(text)) => {
-                    let text = imports::expand(&text, file, folder, self.format);
+                    let bounds = Bounds { folder, refuses: &refuses };
+                    let text = imports::expand(&text, file, &bounds, self.format);
                     framed.extend(framed_text(file, &text).and_then(|text| self.fits(file, text)));
                 }
                 Err(error) => self.warn(file, &error.to_string()),
@@ -182,6 +184,8 @@ impl ContextFiles {
             .into_iter()
             .filter(|folder| !folder.starts_with(&self.places.gemini_dir))
             .flat_map(|folder| self.names.iter().map(move |name| folder.join(name)))
+            // A name may have folders in it.
+            .filter(|file| !file.starts_with(&self.places.gemini_dir))
             .collect()
     }
 
@@ -189,25 +193,33 @@ impl ContextFiles {
     /// version control does not make every file in it part of a project.
     fn boundary(&self, dir: &Path, root: &Path) -> PathBuf {
         dir.ancestors()
-            .take_while(|folder| !self.places.homes.iter().any(|home| home.starts_with(folder)))
+            .take_while(|folder| !self.holds_a_home(folder))
             .find(|folder| self.markers.iter().any(|marker| folder.join(marker).exists()))
             .map_or_else(|| root.to_path_buf(), Path::to_path_buf)
+    }
+
+    fn holds_a_home(&self, folder: &Path) -> bool {
+        self.places.homes.iter().any(|home| home.starts_with(folder))
     }
 
     fn load(&mut self, files: &[PathBuf], reach: Reach) -> Option<String> {
         let mut framed = Vec::new();
         for file in files {
-            if self.is_ignored(file) || !self.is_new(file) {
+            if self.ignored.by_gemini(file) || !self.is_new(file) {
                 continue;
             }
-            if reach == Reach::Project && !self.stays_in_project(file) {
-                self.warn(file, "it is a link to a path outside the project");
-                continue;
-            }
-            match read_bounded(file) {
+            let real = match self.admitted(file, reach) {
+                Ok(real) => real,
+                Err(why) => {
+                    self.warn(file, &why);
+                    continue;
+                }
+            };
+            match read_bounded(&real) {
                 Ok(None) => {}
                 Ok(Some(text)) => {
-                    framed.extend(self.frame(file, &text).and_then(|text| self.fits(file, text)))
+                    let text = self.frame(file, &real, &text, reach);
+                    framed.extend(text.and_then(|text| self.fits(file, text)))
                 }
                 Err(error) => self.warn(file, &error.to_string()),
             }
@@ -233,20 +245,78 @@ impl ContextFiles {
         }
     }
 
-    /// Whether a file is, links resolved, below its boundary or in one of the workspace's folders.
-    fn stays_in_project(&self, file: &Path) -> bool {
-        let Ok(real) = fs::canonicalize(file) else { return false };
-        let boundary = file.parent().map(|dir| self.boundary(dir, dir));
-        let mut places = boundary.iter().chain(&self.places.roots);
-        places.any(|place| fs::canonicalize(place).is_ok_and(|place| real.starts_with(place)))
+    /// The file with its links resolved; the reason if it may not be read.
+    fn admitted(&self, file: &Path, reach: Reach) -> Result<PathBuf, String> {
+        let real = fs::canonicalize(file).map_err(|error| error.to_string())?;
+        if reach == Reach::Project {
+            let places = self.project_folders(file);
+            if !places.iter().any(|place| real.starts_with(place)) {
+                return Err("it is a link to a path outside the project".to_owned());
+            }
+            if let Some(why) = closed_in(&places, file, &real).or_else(|| self.hidden(&real)) {
+                return Err(why.to_owned());
+            }
+        }
+        Ok(real)
     }
 
-    fn frame(&self, file: &Path, text: &str) -> Option<String> {
-        let confine = file
-            .parent()
-            .map(|dir| self.boundary(dir, dir))
-            .unwrap_or_else(|| self.places.gemini_dir.clone());
-        framed_text(file, &imports::expand(text, file, &confine, self.format))
+    /// Where a file of the project may really be: in the workspace's folders, or below the top of the one that it was
+    /// looked for in. The file's own folder says nothing, since it may be a link to anywhere.
+    fn project_folders(&self, file: &Path) -> Vec<PathBuf> {
+        let roots = &self.places.roots;
+        let tops = roots.iter().map(|root| self.boundary(root, root)).filter(|top| file.starts_with(top));
+        let places: Vec<PathBuf> = roots.iter().cloned().chain(tops).collect();
+        places.iter().filter_map(|place| fs::canonicalize(place).ok()).collect()
+    }
+
+    fn frame(&self, file: &Path, real: &Path, text: &str, reach: Reach) -> Option<String> {
+        let folder = match reach {
+            Reach::Anywhere => file.parent().map(|dir| self.boundary(dir, dir)),
+            Reach::Project => self.project_dir(file, real).map(|dir| self.boundary(&dir, &dir)),
+        };
+        let folder = folder.unwrap_or_else(|| self.places.gemini_dir.clone());
+        let mut places = self.places.roots.clone();
+        places.push(folder.clone());
+        places.extend(fs::canonicalize(&folder));
+        let refuses = |asked: &Path, target: &Path| {
+            closed_in(&places, asked, target).or_else(|| self.closed_import(target, reach))
+        };
+        let bounds = Bounds { folder: &folder, refuses: &refuses };
+        framed_text(file, &imports::expand(text, file, &bounds, self.format))
+    }
+
+    /// The folder of a project's file: where it was looked for if that is in the project, otherwise where it really is.
+    fn project_dir(&self, file: &Path, real: &Path) -> Option<PathBuf> {
+        let places = self.project_folders(file);
+        let asked = file.parent().and_then(|dir| fs::canonicalize(dir).ok());
+        asked
+            .filter(|dir| real.starts_with(dir) && places.iter().any(|place| dir.starts_with(place)))
+            .or_else(|| real.parent().map(Path::to_path_buf))
+    }
+
+    /// Why a project's context does not contain a file, links resolved, although its name is open.
+    fn hidden(&self, real: &Path) -> Option<&'static str> {
+        // The project may be the home itself.
+        let is_users = fs::canonicalize(&self.places.gemini_dir).is_ok_and(|dir| real.starts_with(dir));
+        if is_users && !is_note(real) {
+            return Some("it is one of your own files in `.gemini`");
+        }
+        self.ignored.by_gemini(real).then_some("`.geminiignore` names it")
+    }
+
+    /// Why a file, links resolved, may not be imported although its name is open.
+    fn closed_import(&self, target: &Path, reach: Reach) -> Option<&'static str> {
+        match reach {
+            // The model may write the user's notes, and keys and sessions are next to them.
+            Reach::Anywhere => {
+                (!is_note(target)).then_some("only text files such as `.md` are imported here")
+            }
+            Reach::Project => self.hidden(target).or_else(|| {
+                // Notes such as `GEMINI.local.md` are ignored because nobody else needs them.
+                let ignored = !is_note(target) && self.ignored.by_git(target, |dir| self.holds_a_home(dir));
+                ignored.then_some("`.gitignore` names it")
+            }),
+        }
     }
 
     /// Remembers the file by path and by identity, so that links do not load it twice.
@@ -261,12 +331,6 @@ impl ContextFiles {
             return false;
         }
         self.seen.insert(file.to_path_buf())
-    }
-
-    fn is_ignored(&self, file: &Path) -> bool {
-        self.ignored.iter().any(|(root, rules)| {
-            file.starts_with(root) && rules.matched_path_or_any_parents(file, false).is_ignore()
-        })
     }
 }
 
@@ -283,13 +347,20 @@ fn is_inner(name: &str) -> bool {
     Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-fn gemini_ignore(root: &Path) -> Option<(PathBuf, Gitignore)> {
-    let file = root.join(".geminiignore");
-    if !fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_IGNORE_BYTES) {
-        return None;
-    }
-    let (rules, _problem) = Gitignore::new(&file);
-    Some((root.to_path_buf(), rules))
+/// Whether a file has the ending of a note.
+fn is_note(file: &Path) -> bool {
+    let suffix = file.extension().map(|suffix| suffix.to_ascii_lowercase());
+    suffix.is_some_and(|suffix| NOTE_SUFFIXES.iter().any(|known| suffix == *known))
+}
+
+/// Why a file stays closed in each of the folders that contain it: for its real name, or for the one asked for.
+fn closed_in(places: &[PathBuf], asked: &Path, real: &Path) -> Option<&'static str> {
+    let closed = |path: &Path| {
+        let below = places.iter().filter_map(|place| path.strip_prefix(place).ok());
+        let reasons: Option<Vec<_>> = below.map(closed_part).collect();
+        reasons?.into_iter().next().map(|(_, why)| why)
+    };
+    closed(real).or_else(|| closed(asked))
 }
 
 /// Reads a file as text; `None` if it does not exist or is not a regular file.
@@ -322,195 +393,4 @@ fn identity(_meta: &fs::Metadata) -> Option<(u64, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Scene {
-        dir: tempfile::TempDir,
-    }
-
-    impl Scene {
-        fn new(files: &[(&str, &str)]) -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            for (path, text) in files {
-                let path = dir.path().join(path);
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
-                fs::write(path, text).unwrap();
-            }
-            Self { dir }
-        }
-
-        fn files(&self, names: &[&str], trusted: bool) -> ContextFiles {
-            let settings = Context {
-                file_names: names.iter().map(|name| (*name).to_owned()).collect(),
-                boundary_markers: vec![".git".into()],
-                filtering: pollux_config::groups::FileFiltering {
-                    respect_gemini_ignore: true,
-                    ..Default::default()
-                },
-                ..Default::default()
-            };
-            let places = ContextFolders {
-                gemini_dir: self.dir.path().join("home/.gemini"),
-                project_temp: self.dir.path().join("home/.gemini/tmp/x"),
-                roots: vec![self.dir.path().join("repo/app")],
-                trusted,
-                homes: vec![self.dir.path().join("home")],
-            };
-            ContextFiles::new(places, &settings)
-        }
-    }
-
-    #[test]
-    fn project_files_are_taken_from_the_boundary_down_and_only_once() {
-        let scene = Scene::new(&[
-            ("repo/.git/HEAD", "x"),
-            ("GEMINI.md", "outside the repository"),
-            ("repo/GEMINI.md", "top"),
-            ("repo/app/GEMINI.md", "app"),
-            ("repo/app/src/GEMINI.md", "src"),
-        ]);
-        let mut files = scene.files(&["GEMINI.md"], true);
-        let text = files.project().unwrap();
-        assert!(text.find("top").unwrap() < text.find("app\n").unwrap(), "{text}");
-        assert!(!text.contains("outside"));
-        let near = files.near(&scene.dir.path().join("repo/app/src/main.rs")).unwrap();
-        assert!(near.contains("src\n") && !near.contains("top"), "{near}");
-        assert_eq!(files.near(&scene.dir.path().join("repo/app/src/main.rs")), None);
-    }
-
-    #[test]
-    fn without_a_marker_only_the_root_itself_is_read() {
-        let scene = Scene::new(&[("repo/GEMINI.md", "parent"), ("repo/app/AGENTS.md", "app")]);
-        let text = scene.files(&["AGENTS.md", "GEMINI.md"], true).project().unwrap();
-        assert!(text.contains("app") && !text.contains("parent"), "{text}");
-    }
-
-    #[test]
-    fn global_files_and_the_older_memory_file_are_both_read() {
-        let scene = Scene::new(&[("home/.gemini/GEMINI.md", "rules"), ("home/.gemini/memory.md", "notes")]);
-        let text = scene.files(&["GEMINI.md"], true).global().unwrap();
-        assert!(text.find("rules").unwrap() < text.find("notes").unwrap());
-    }
-
-    #[test]
-    fn an_untrusted_or_ignored_project_file_is_not_read() {
-        let scene = Scene::new(&[("repo/app/GEMINI.md", "app"), ("repo/app/.geminiignore", "GEMINI.md\n")]);
-        assert_eq!(scene.files(&["GEMINI.md"], false).project(), None);
-        assert_eq!(scene.files(&["GEMINI.md"], true).project(), None);
-    }
-
-    #[test]
-    fn a_directory_named_like_a_context_file_is_skipped() {
-        let scene = Scene::new(&[("repo/app/GEMINI.md/x", "")]);
-        let mut files = scene.files(&["GEMINI.md"], true);
-        assert_eq!(files.project(), None);
-        assert!(files.take_warnings().is_empty());
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn links_are_followed_within_the_project_and_not_out_of_it() {
-        let scene = Scene::new(&[
-            ("secret.txt", "a key"),
-            ("repo/.git/HEAD", "x"),
-            ("repo/AGENTS.md", "shared rules"),
-            ("repo/app/src/main.rs", ""),
-        ]);
-        let repo = scene.dir.path().join("repo");
-        std::os::unix::fs::symlink(repo.join("AGENTS.md"), repo.join("app/GEMINI.md")).unwrap();
-        std::os::unix::fs::symlink(scene.dir.path().join("secret.txt"), repo.join("app/src/GEMINI.md"))
-            .unwrap();
-        let mut files = scene.files(&["GEMINI.md"], true);
-        assert!(files.project().unwrap().contains("shared rules"));
-        assert_eq!(files.near(&repo.join("app/src/main.rs")), None);
-        assert_eq!(files.take_warnings().len(), 1);
-    }
-
-    #[test]
-    fn a_home_under_version_control_is_not_a_project() {
-        let scene = Scene::new(&[
-            ("home/.git/HEAD", "x"),
-            ("home/.ssh/id_rsa", "a key"),
-            ("home/GEMINI.md", "about the home"),
-            ("home/src/app/GEMINI.md", "app @../../.ssh/id_rsa @../../../home/.ssh/id_rsa"),
-        ]);
-        let mut files = scene.files(&["GEMINI.md"], true);
-        files.places.roots = vec![scene.dir.path().join("home/src/app")];
-        let text = files.project().unwrap();
-        assert!(text.contains("app ") && !text.contains("about the home"), "{text}");
-        assert!(!text.contains("a key"), "{text}");
-        assert_eq!(text.matches("outside the project").count(), 2, "{text}");
-    }
-
-    #[test]
-    fn a_variable_name_cannot_escape_its_folder_or_read_user_keys() {
-        let scene = Scene::new(&[
-            ("home/.ssh/id_rsa", "a key"),
-            ("home/.gemini/.env", "a key"),
-            ("home/.gemini/oauth_creds.json", "a key"),
-            ("home/.gemini/AGENTS.md", "rules"),
-            ("repo/app/oauth_creds.json", "their own"),
-        ]);
-        let absolute = scene.dir.path().join("home/.ssh/id_rsa");
-        let names = ["../.ssh/id_rsa", absolute.to_str().unwrap(), ".env", "oauth_creds.json", "AGENTS.md"];
-        let mut files = scene.files(&names, true);
-        let global = files.global().unwrap();
-        assert!(global.contains("rules") && !global.contains("a key"), "{global}");
-        let own = files.project().unwrap();
-        assert!(own.contains("their own") && !own.contains("a key"), "{own}");
-    }
-
-    #[test]
-    fn files_of_extensions_may_import_what_is_theirs() {
-        let scene = Scene::new(&[
-            ("home/.gemini/extensions/x/docs/X.md", "rules @../more.md @../../../keys"),
-            ("home/.gemini/extensions/x/more.md", "more of them"),
-            ("home/.gemini/keys", "a key"),
-        ]);
-        let folder = scene.dir.path().join("home/.gemini/extensions/x");
-        let listed =
-            [(folder.clone(), folder.join("docs/X.md")), (folder.join("docs"), folder.join("more.md"))];
-        let mut files = scene.files(&["GEMINI.md"], false);
-        let text = files.extensions(&listed).unwrap();
-        assert!(text.contains("rules") && text.contains("more of them") && !text.contains("a key"), "{text}");
-        assert_eq!(files.take_warnings().len(), 1);
-        assert_eq!(files.extensions(&listed), None);
-    }
-
-    #[test]
-    fn names_that_other_agents_use_are_read_too() {
-        let scene = Scene::new(&[
-            ("home/.gemini/AGENTS.md", "for all projects"),
-            ("repo/.git/HEAD", "x"),
-            ("repo/CLAUDE.md", "top"),
-            ("repo/app/AGENTS.md", "app"),
-            ("repo/app/GEMINI.md", "usual"),
-            ("repo/app/src/CLAUDE.md", "deeper"),
-        ]);
-        let mut files = scene.files(&["AGENTS.md", "CLAUDE.md", "GEMINI.md"], true);
-        assert!(files.global().unwrap().contains("for all projects"));
-        let text = files.project().unwrap();
-        for expected in ["top\n", "app\n", "usual\n"] {
-            assert_eq!(text.matches(expected).count(), 1, "{text}");
-        }
-        assert!(files.near(&scene.dir.path().join("repo/app/src/x.rs")).unwrap().contains("deeper"));
-    }
-
-    #[test]
-    fn all_files_together_are_bounded() {
-        let long = "x".repeat(900_000);
-        let paths: Vec<String> = (0..9).map(|n| format!("repo/app/d{n}/GEMINI.md")).collect();
-        let listed: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), long.as_str())).collect();
-        let scene = Scene::new(&listed);
-        let mut files = scene.files(&["GEMINI.md"], true);
-        let found: usize = paths
-            .iter()
-            .filter_map(|path| files.near(&scene.dir.path().join(path)))
-            .map(|text| text.len())
-            .sum();
-        assert!((900_000..=MAX_TOTAL_BYTES).contains(&found), "{found}");
-        assert_eq!(files.take_warnings().len(), 5);
-    }
-}
+mod tests;

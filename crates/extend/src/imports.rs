@@ -22,11 +22,21 @@ const MAX_IMPORTS: usize = 1_000;
 /// Size limit of all imports of one context file.
 const MAX_TOTAL_BYTES: u64 = 2 * 1024 * 1024;
 
-/// Replaces every `@path` in `text` by the file it names, as long as that file is below `confine`.
-pub fn expand(text: &str, file: &Path, confine: &Path, format: ImportFormat) -> String {
+/// Which files may be imported.
+#[derive(Clone, Copy)]
+pub struct Bounds<'a> {
+    /// The folder that contains them.
+    pub folder: &'a Path,
+    /// Why a file in it is refused, by the path asked for and the real one.
+    pub refuses: &'a dyn Fn(&Path, &Path) -> Option<&'static str>,
+}
+
+/// Replaces every `@path` in `text` by the file it names, as long as that file is within the bounds.
+pub fn expand(text: &str, file: &Path, bounds: &Bounds<'_>, format: ImportFormat) -> String {
     let own = fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
     let mut importer = Importer {
-        confine: fs::canonicalize(confine).unwrap_or_else(|_| confine.to_path_buf()),
+        confine: fs::canonicalize(bounds.folder).unwrap_or_else(|_| bounds.folder.to_path_buf()),
+        refuses: bounds.refuses,
         imports_left: MAX_IMPORTS,
         bytes_left: MAX_TOTAL_BYTES,
     };
@@ -37,13 +47,14 @@ pub fn expand(text: &str, file: &Path, confine: &Path, format: ImportFormat) -> 
 }
 
 /// The remaining limits of one context file.
-struct Importer {
+struct Importer<'a> {
     confine: PathBuf,
+    refuses: &'a dyn Fn(&Path, &Path) -> Option<&'static str>,
     imports_left: usize,
     bytes_left: u64,
 }
 
-impl Importer {
+impl Importer<'_> {
     /// Inserts each import in place.
     fn tree(&mut self, text: &str, file: &Path, chain: &mut Vec<PathBuf>) -> String {
         if chain.len() > MAX_DEPTH {
@@ -122,8 +133,15 @@ impl Importer {
     /// The file of an import, links resolved.
     fn locate(&self, path: &str, from: &Path) -> Result<PathBuf, String> {
         let base = from.parent().unwrap_or(&self.confine);
-        let target = fs::canonicalize(base.join(path)).map_err(|error| error.to_string())?;
-        if target.starts_with(&self.confine) { Ok(target) } else { Err("outside the project".to_owned()) }
+        let asked = base.join(path);
+        let target = fs::canonicalize(&asked).map_err(|error| error.to_string())?;
+        if !target.starts_with(&self.confine) {
+            return Err("outside the project".to_owned());
+        }
+        match (self.refuses)(&asked, &target) {
+            Some(why) => Err(why.to_owned()),
+            None => Ok(target),
+        }
     }
 
     fn read(&mut self, target: &Path) -> Result<String, String> {
@@ -215,7 +233,8 @@ mod tests {
     }
 
     fn expanded(dir: &tempfile::TempDir, text: &str, format: ImportFormat) -> String {
-        expand(text, &dir.path().join("GEMINI.md"), dir.path(), format)
+        let bounds = Bounds { folder: dir.path(), refuses: &|_, _| None };
+        expand(text, &dir.path().join("GEMINI.md"), &bounds, format)
     }
 
     #[test]

@@ -165,16 +165,17 @@ struct Reading {
 }
 
 impl Reading {
-    /// The server that lists the address; `server:uri` names both.
+    /// The server that lists the address; `server:uri` names both. An address that no server lists may change
+    /// something when it is read.
     fn find(&self) -> Option<(&ServerUse, &str)> {
-        let listed = |server: &&ServerUse| {
-            server.state().offer.resources.iter().any(|resource| resource.uri == self.uri)
+        let lists = |server: &ServerUse, uri: &str| {
+            server.state().offer.resources.iter().any(|resource| resource.uri == uri)
         };
-        if let Some(server) = self.servers.iter().find(listed) {
+        if let Some(server) = self.servers.iter().find(|server| lists(server, &self.uri)) {
             return Some((server, &self.uri));
         }
         let (name, uri) = self.uri.split_once(':')?;
-        let server = self.servers.iter().find(|server| server.name() == name)?;
+        let server = self.servers.iter().find(|server| server.name() == name && lists(server, uri))?;
         Some((server, uri))
     }
 }

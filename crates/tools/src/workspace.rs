@@ -19,6 +19,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
+use pollux_domain::closed_names::closed_part;
 use pollux_domain::file_view::FileView;
 use pollux_domain::sync::SharedLocked as _;
 
@@ -293,10 +294,10 @@ impl Workspace {
         if let Ok(below) = real.strip_prefix(&self.project_temp) {
             return refusal(real, below.display().to_string(), "it is part of the program's own records");
         }
-        if let Some((part, why)) = location::closed_part(&below(real)?) {
+        if let Some((part, why)) = closed_part(&below(real)?) {
             return refusal(real, part, why);
         }
-        let (part, why) = location::closed_part(&below(asked)?)?;
+        let (part, why) = closed_part(&below(asked)?)?;
         refusal(asked, part, why)
     }
 

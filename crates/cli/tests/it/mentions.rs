@@ -3,8 +3,9 @@
 use std::fs;
 
 use pollux_test_support::{TestHome, reply};
+use serde_json::json;
 
-use crate::scene::{PNG, Scene};
+use crate::scene::{MODEL, PNG, Scene};
 
 #[test]
 fn a_mentioned_file_comes_along_and_only_the_typed_text_is_shown() {
@@ -79,4 +80,90 @@ fn a_file_that_is_usually_left_out_comes_along_when_it_is_named() {
     scene.run(&["-p", "compare @GEMINI.md with @\"app/[id].ts\""]);
     let texts = scene.server.request(0).last_texts();
     assert!(texts.contains(&"RULES".to_owned()) && texts.contains(&"dynamic route".to_owned()), "{texts:?}");
+}
+
+/// Files that `read_file` refuses, and some that look alike.
+const PERHAPS_CLOSED: [&str; 13] = [
+    ".env",
+    ".ENV",
+    ".env.",
+    ".env.local",
+    ".env.example",
+    ".git/config",
+    ".github/rules.md",
+    "GIT~1",
+    "gha-creds-1.json",
+    "node_modules/a.md",
+    "package.json",
+    "listed.json",
+    "README",
+];
+
+#[test]
+fn a_context_file_imports_what_read_file_reads_and_nothing_else() {
+    let mut home = TestHome::new().file(".geminiignore", "listed.json\n");
+    let mut imports = String::new();
+    let mut asked = reply();
+    for name in PERHAPS_CLOSED {
+        home = home.file(name, &format!("text of {name};"));
+        imports.push_str(&format!("@./{name}\n"));
+        asked = asked.call("read_file", json!({"file_path": name}));
+    }
+    let scene = Scene::with(home.file("GEMINI.md", &imports), [asked, reply().text("ok")]);
+    let run = scene.run(&["-p", "x"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let context = scene.server.request(0).last_texts().remove(0);
+    let answers = scene.server.request(1).function_responses();
+    assert_eq!(answers.len(), PERHAPS_CLOSED.len());
+    let mut closed = Vec::new();
+    for (name, answer) in PERHAPS_CLOSED.into_iter().zip(&answers) {
+        let text = format!("text of {name};");
+        let is_read = answer.to_string().contains(&text);
+        assert_eq!(context.contains(&text), is_read, "{name}: {answer}\n{context}");
+        closed.extend((!is_read).then_some(name));
+    }
+    let expected = [
+        ".env",
+        ".ENV",
+        ".env.",
+        ".git/config",
+        "GIT~1",
+        "gha-creds-1.json",
+        "node_modules/a.md",
+        "listed.json",
+    ];
+    assert_eq!(closed, expected);
+}
+
+#[test]
+fn a_context_file_that_the_model_writes_imports_no_secret() {
+    let scene = Scene::with(
+        TestHome::new().file(".env", "TOKEN=top-secret\n"),
+        [
+            reply().call("write_file", json!({"file_path": "docs/GEMINI.md", "content": "Notes: @../.env"})),
+            reply().text("ok"),
+        ],
+    );
+    let run = scene.run(&["-p", "x", "--approval-mode", "auto_edit"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(scene.home.read("docs/GEMINI.md").trim(), "Notes: @../.env");
+    let answer = scene.server.request(1).function_responses()[0].to_string();
+    assert!(answer.contains("Import failed: ../.env") && !answer.contains("top-secret"), "{answer}");
+}
+
+#[test]
+fn names_of_a_project_read_no_keys_of_the_user() {
+    let names = ["keys/id_rsa", "a2a-server-token", "tmp/shop/shell_history", "core/token"];
+    let home = TestHome::new()
+        .project_settings(json!({"context": {"fileName": names}}))
+        .home_file(".ssh/id_rsa", "top-secret")
+        .home_file(".gemini/a2a-server-token", "top-secret")
+        .home_file(".gemini/tmp/shop/shell_history", "top-secret")
+        .home_file(".gemini/core/token", "top-secret")
+        .home_file(".gemini/GEMINI.md", "GLOBAL RULE");
+    std::os::unix::fs::symlink(home.home().join(".ssh"), home.project().join("keys")).unwrap();
+    let scene = Scene::with(home, []);
+    let run = scene.prepare(&["prompt", "show", "--model", MODEL]).run();
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.contains("GLOBAL RULE") && !run.stdout.contains("top-secret"), "{}", run.stdout);
 }

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use pollux_domain::closed_names::closed_part;
 use pollux_domain::percent;
 
 use super::PathRefusal;
@@ -102,46 +103,6 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
 /// Whether a path below a workspace directory passes through something that stays closed.
 pub(super) fn blocked_below(below: &Path) -> bool {
     closed_part(below).is_some()
-}
-
-/// The first part of a path that stays closed, and why.
-pub(super) fn closed_part(below: &Path) -> Option<(String, &'static str)> {
-    below.components().find_map(|part| match part {
-        Component::Normal(name) => Some((name.to_string_lossy().into_owned(), why_closed(name)?)),
-        _ => None,
-    })
-}
-
-fn why_closed(name: &OsStr) -> Option<&'static str> {
-    // Some file systems take names for the same that differ in case, or in characters that are not drawn.
-    let name: String = name.to_string_lossy().to_lowercase().chars().filter_map(folded).collect();
-    // Trailing characters that Windows ignores must not bypass the check.
-    let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
-    match name {
-        ".git" => Some("it is git's own data and may contain credentials"),
-        ".env" => Some("it may contain secrets"),
-        "node_modules" => Some("it contains installed packages, not the project's own files"),
-        _ if name.starts_with("gha-creds-") && name.ends_with(".json") => Some("it contains credentials"),
-        _ if is_short_form(name) => Some("it may be the short form of a protected name"),
-        _ => None,
-    }
-}
-
-fn folded(c: char) -> Option<char> {
-    match c {
-        '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}' => None,
-        'ſ' => Some('s'),
-        other => Some(other),
-    }
-}
-
-/// The 8.3 forms of the protected names, such as `GIT~1`.
-fn is_short_form(name: &str) -> bool {
-    let Some((stem, rest)) = name.split_once('~') else { return false };
-    let number = rest.split('.').next().unwrap_or_default();
-    matches!(stem, "git" | "env" | "node_m" | "gha-cr")
-        && !number.is_empty()
-        && number.chars().all(|c| c.is_ascii_digit())
 }
 
 /// A path in at most 35 characters: its middle is left out.
