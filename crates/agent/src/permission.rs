@@ -203,6 +203,9 @@ async fn as_agreed(session: &Session, mut verdict: Verdict, request: &Request<'_
         DefinitionStatus::Approved => return verdict,
         DefinitionStatus::Changed => "has changed since you allowed it",
         DefinitionStatus::New => "is new: it did not exist when you allowed its server",
+        DefinitionStatus::Unknown => {
+            "needs your approval once more: the saved one does not say which server it is for"
+        }
     };
     verdict.reason = format!("The tool {tool} of MCP server {server} {what}.");
     verdict.would_ask = true;

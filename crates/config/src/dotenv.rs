@@ -29,7 +29,11 @@ const OFFERED: &[&str] = &[
     "GOOGLE_CLOUD_PROJECT_ID",
 ];
 
-/// Names a project's file cannot set.
+/// What is known of variables. The approval of a command rests on the same table: a variable that it calls risky in front
+/// of a command would be no less so in a file.
+const KNOWN: &str = include_str!("../../policy/commands/names.table");
+
+/// Names a project's file cannot set, besides the risky ones of [`KNOWN`].
 const GUARDED: &[&str] = &[
     "AWS_CONFIG_FILE",
     "AWS_SHARED_CREDENTIALS_FILE",
@@ -127,10 +131,12 @@ const GUARDED_SUFFIXES: &[&str] = &[
     "_BASE_URL",
     "_CA_BUNDLE",
     "_COMMAND",
+    "_EDITOR",
     "_ENDPOINT",
     "_HEADERS",
     "_HOME",
     "_JAVA_OPTIONS",
+    "_PAGER",
     "_PROXY",
     "_TOOL_OPTIONS",
 ];
@@ -327,6 +333,22 @@ pub fn is_guarded(name: &str) -> bool {
         || BuiltInProvider::address_variables().any(|address| name == address)
         || GUARDED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || GUARDED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+        || changes_programs(&name)
+}
+
+/// Whether a variable changes what commands run or read that need no approval.
+fn changes_programs(name: &str) -> bool {
+    let is_listed = |section| known(section).any(|word| word.eq_ignore_ascii_case(name));
+    let begins_like =
+        |prefix: &str| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    (is_listed("variable/risky:") || known("variable/risky-prefix:").any(begins_like))
+        && !is_listed("variable/harmless:")
+}
+
+/// The words of a section of [`KNOWN`].
+fn known(section: &str) -> impl Iterator<Item = &'static str> {
+    let after = KNOWN.lines().skip_while(move |line| *line != section).skip(1);
+    after.take_while(|line| line.starts_with("  ")).flat_map(str::split_whitespace)
 }
 
 /// Whether a variable decides where model requests are sent, or what is sent along.

@@ -171,9 +171,13 @@ fn checked(mut layers: Vec<LayerValues>) -> Vec<LayerValues> {
     layers
 }
 
-/// A boolean before the merge: from the highest layer that sets it, otherwise the default.
+/// A boolean before the merge, from the highest layer that sets it, otherwise the default. A project cannot turn it off.
 fn flag(layers: &[LayerValues], key: &str) -> bool {
-    let given = layers.iter().rev().find_map(|layer| lookup(&layer.values, key)?.as_bool());
+    let said = |layer: &LayerValues| {
+        let on = lookup(&layer.values, key)?.as_bool()?;
+        (on || layer.layer != Layer::Project).then_some(on)
+    };
+    let given = layers.iter().rev().find_map(said);
     let default = || schema::find(key).and_then(|key| key.default.value()).and_then(|value| value.as_bool());
     given.or_else(default).unwrap_or_default()
 }
@@ -238,7 +242,7 @@ fn assemble(layers: Vec<LayerValues>, reading: Reading<'_>) -> Settings {
         let kept_back = match layer.layer {
             Layer::Project => {
                 let mut withheld = project::withhold(&mut layer.values, widening);
-                withheld.extend(project::yield_servers(&mut layer.values, &effective));
+                withheld.extend(project::yield_programs(&mut layer.values, &effective));
                 project::narrow(&mut layer.values, &effective);
                 withheld.extend(project::narrow_agents(&mut layer.values, &effective));
                 withheld.extend(project::narrow_budget(&mut layer.values, &effective));

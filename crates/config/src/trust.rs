@@ -6,7 +6,9 @@
 
 mod announcement;
 mod inventory;
+mod named;
 mod record;
+pub mod scripts;
 mod shown;
 
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pollux_config::trust::scripts::NamedScripts;
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -147,6 +148,7 @@ fn read_matcher(
             env: Vec::new(),
             variables: Vec::new(),
             rule: rule.clone(),
+            scripts: NamedScripts::default(),
             callback: Some(Callback { port: Arc::clone(port), name, results: *results }),
         })
     };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pollux_config::env::Env;
 use pollux_config::settings::expand;
+use pollux_config::trust::scripts::NamedScripts;
 use pollux_domain::JsonObject;
 use serde_json::Value;
 
@@ -101,6 +102,8 @@ pub struct Hook {
     /// Variables of an extension that its commands refer to.
     pub(crate) variables: Vec<String>,
     pub(crate) rule: Matcher,
+    /// The files of the project that it runs.
+    pub(crate) scripts: NamedScripts,
     /// Set if it is a function of the program that drives the session, and no command.
     pub(crate) callback: Option<Callback>,
 }
@@ -298,6 +301,7 @@ impl Reader<'_> {
             env,
             variables: origin.variables.clone(),
             rule,
+            scripts: NamedScripts::default(),
             callback: None,
         });
     }

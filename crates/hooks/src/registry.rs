@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pollux_config::env::Env;
 use pollux_config::settings::{Layer, Settings, read_object};
+use pollux_config::trust::scripts::NamedScripts;
 use serde_json::Value;
 
 use crate::callback::Callbacks;
@@ -94,6 +95,9 @@ impl Registry {
             let by_project =
                 hook.source == HookSource::Project && project_off.iter().any(|o| o == hook.title());
             hook.enabled = !by_project && !off.contains(&hook.title());
+            if enabled && hook.enabled {
+                hook.scripts = NamedScripts::of_command(&hook.command, workspace);
+            }
         }
         // No list and no switch concerns them.
         hooks.extend(callbacks.into_iter().flat_map(Callbacks::hooks));

@@ -1,6 +1,6 @@
 //! Runs one hook to its end, within limits.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,17 +73,23 @@ pub(crate) async fn run(
     call: Option<&str>,
 ) -> HookRun {
     let started = Instant::now();
+    let changed = hook.scripts.changed();
     let (ending, stdout, stderr) = match &hook.callback {
         Some(callback) => {
             let (ending, answer) = callback.call(hook, call, &input, cancel).await;
             (ending, answer, Vec::new())
         }
-        None => started_and_ended(hook, &input, scene, services, cancel).await,
+        None => match changed {
+            None => started_and_ended(hook, &input, scene, services, cancel).await,
+            Some(file) => (HookEnding::NotStarted(why_not(file, scene)), Vec::new(), Vec::new()),
+        },
     };
     let cut_off = stdout.len() > MAX_OUTPUT || stderr.len() > MAX_OUTPUT;
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     let mut reading = read(&HookOutput { ending: &ending, stdout: &stdout, stderr: &stderr, cut: cut_off });
-    if reading.failed && hook.required && reading.answer.decision < Decision::Deny {
+    // A model could switch a guard off by changing it.
+    let is_required = hook.required || hook.event.can_block() && changed.is_some();
+    if reading.failed && is_required && reading.answer.decision < Decision::Deny {
         let why = reading.warning.clone().unwrap_or_else(|| format!("failed: {ending}"));
         reading.answer.decision = Decision::Deny;
         reading.answer.reason = Some(format!("The required hook `{}` {why}", plain(hook.title())));
@@ -99,6 +105,11 @@ pub(crate) async fn run(
         again: false,
         ending,
     }
+}
+
+fn why_not(file: &Path, scene: &HookScene) -> String {
+    let file = file.strip_prefix(&scene.cwd).unwrap_or(file).display().to_string();
+    format!("`{}` changed in this session; restart Pollux to review and use it", plain(&file))
 }
 
 async fn started_and_ended(

@@ -5,16 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_agent::{OwnServers, StartedServers};
-use pollux_domain::BoxFuture;
+use pollux_config::server_name::same_server;
 use pollux_domain::approval::Person;
 use pollux_domain::tool::ToolSource;
+use pollux_domain::{BoxFuture, JsonObject};
 use pollux_exec::background::Background;
 use pollux_extend::agents::{Kind, Origin, Registry};
-use pollux_mcp::{Report, Servers, Setup, Status};
+use pollux_mcp::{Owners, Report, Servers, Setup, Status};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Loaded, mcp};
+use super::{Loaded, mcp, server_names};
 
 /// The servers of all enabled agents, by agent name. Nothing is started.
 pub(super) fn of(
@@ -32,13 +33,28 @@ pub(super) fn of(
             continue;
         }
         let env = if is_users_own(&agent.origin) { &loaded.env } else { &lent };
-        let (configs, problems) = mcp::of_agent(loaded, &agent.name, &local.mcp_servers, env);
-        let setup = (!configs.is_empty())
-            .then(|| mcp::setup(loaded, configs, roots.to_vec(), background, interactive));
+        let owners = owners(loaded, &agent.origin, &local.mcp_servers);
+        let (configs, problems) = mcp::of_agent(loaded, &agent.name, &local.mcp_servers, env, &owners);
+        let setup = (!configs.is_empty()).then(|| Setup {
+            owners,
+            ..mcp::setup(loaded, configs, roots.to_vec(), background, interactive)
+        });
         let servers = ServersOfAgent { agent: agent.name.clone(), setup, problems };
         all.insert(agent.name.clone(), Arc::new(servers));
     }
     all
+}
+
+/// Whose servers there are for one agent.
+fn owners(loaded: &Loaded, origin: &Origin, own: &JsonObject) -> Owners {
+    let mut owners = server_names::owners(loaded);
+    let list = match origin {
+        Origin::Builtin | Origin::User(_) => &mut owners.of_user,
+        Origin::Project(_) => &mut owners.of_project,
+        Origin::Extension { .. } => return owners,
+    };
+    list.extend(own.keys().cloned());
+    owners
 }
 
 /// Whether the user wrote the agent, and not a project or an extension.
@@ -57,10 +73,10 @@ pub(super) fn trusted(registry: &Registry) -> Vec<String> {
         for (name, entry) in &local.mcp_servers {
             let own = matches!(agent.origin, Origin::User(_));
             let vouched = own && entry.get("trust") == Some(&Value::Bool(true));
-            if vouched { trusted.push(name.clone()) } else { others.push(name.trim().to_lowercase()) }
+            if vouched { trusted.push(name.clone()) } else { others.push(name.as_str()) }
         }
     }
-    trusted.retain(|name| !others.contains(&name.trim().to_lowercase()));
+    trusted.retain(|name| !others.iter().any(|other| same_server(other, name)));
     trusted
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pollux_config::env::Env;
+use pollux_config::server_name::same_server;
 use pollux_config::settings::{Layer, interpolate, read_object};
 use pollux_domain::JsonObject;
 use pollux_domain::content::Part;
@@ -17,7 +18,7 @@ use pollux_domain::tool::{ToolSource as _, ToolSpec};
 use pollux_exec::background::Background;
 use pollux_extend::extension::tuned;
 use pollux_mcp::{
-    ConfigError, Report, ServerConfig, ServerEntry, Servers, Setup, SignIn, Status, split_words,
+    ConfigError, Owners, Report, ServerConfig, ServerEntry, Servers, Setup, SignIn, Status, split_words,
 };
 use pollux_net::client::ClientOptions;
 use pollux_net::oauth::{OAuth, OAuthOptions};
@@ -102,8 +103,12 @@ fn found(loaded: &Loaded) -> Vec<Named> {
     let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
     let mut found: Vec<Named> = Vec::new();
     let of_extensions = extensions::servers(loaded);
-    for (name, entry) in entries(loaded, &of_extensions) {
-        let state = match refusal(loaded, &switches, &name) {
+    let entries = entries(loaded, &of_extensions);
+    let owners = server_names::owners(loaded);
+    let names: Vec<String> = entries.iter().map(|(name, _)| name.clone()).collect();
+    for (name, entry) in entries {
+        let conflict = || server_names::conflict(&owners, &names, &name).map(Unused::Invalid);
+        let state = match refusal(loaded, &switches, &name).or_else(conflict) {
             Some(unused) => Err(unused),
             None => configured(loaded, &name, &entry).map_err(|error| match error {
                 ConfigError::NoTransport => Unused::Overlay,
@@ -185,6 +190,7 @@ pub(crate) fn of_agent(
     agent: &str,
     own: &JsonObject,
     env: &Env,
+    owners: &Owners,
 ) -> (Vec<ServerConfig>, Vec<String>) {
     let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
     let taken = server_names::server_names(loaded);
@@ -194,8 +200,12 @@ pub(crate) fn of_agent(
     for name in own.keys() {
         let unused = |why: &str| format!("MCP server '{name}' of agent '{agent}' is not used: {why}");
         // A server with a configured server's name would inherit its rules and approvals.
-        if taken.iter().any(|other| other.trim().eq_ignore_ascii_case(name.trim())) {
+        if taken.iter().any(|other| same_server(other, name)) {
             problems.push(unused("a configured server has the same name and takes precedence"));
+            continue;
+        }
+        if let Some(why) = server_names::conflict(owners, &[], name) {
+            problems.push(unused(&why));
             continue;
         }
         if loaded.only_client_servers {
@@ -372,6 +382,7 @@ pub fn setup(
     });
     Setup {
         entries: entries.collect(),
+        owners: server_names::owners(loaded),
         env: loaded.env.clone(),
         redaction: loaded.groups.tools.redaction.clone(),
         directory: loaded.project.root().to_path_buf(),

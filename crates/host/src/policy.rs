@@ -1,13 +1,15 @@
 //! The policy rules of a run: built-in, user, project and administrator rules, plus those from settings and flags.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_agent::{GrantReach, Planning};
 use pollux_config::paths::system_dir;
 use pollux_config::search_path::SearchPath;
+use pollux_config::server_name::same_server;
 use pollux_config::settings::Layer;
+use pollux_config::trust::scripts;
 use pollux_policy::disk::LocalDisk;
 use pollux_policy::engine::{Engine, Options as Facts, Plans};
 use pollux_policy::load::{Sources, load};
@@ -32,6 +34,7 @@ pub fn engine(options: &Request, loaded: &Loaded, workspaces: &[PathBuf]) -> Arc
             || flag(loaded, "admin.secureModeEnabled"),
         disable_yolo: security.disable_yolo,
         protect_build_files: security.protect_build_files,
+        scripts: scripts::named_by_settings(&loaded.settings, loaded.project.root()),
         workspace_may_widen: flag(loaded, "security.projectMayWiden"),
         plans: plan_directory(loaded)
             .map_or_else(|| Plans::OfSessions(loaded.project.temp_dir().to_path_buf()), Plans::In),
@@ -141,7 +144,7 @@ fn trusted_servers(loaded: &Loaded) -> Vec<String> {
         .map(|(name, _)| name.clone())
         .filter(|name| is_own(loaded, &format!("mcpServers.{name}")));
     let taken = server_names(loaded);
-    let is_taken = |name: &String| taken.iter().any(|other| other.trim().eq_ignore_ascii_case(name.trim()));
+    let is_taken = |name: &String| taken.iter().any(|other| same_server(other, name));
     let of_agents = agent_servers::trusted(agents::of(loaded)).into_iter().filter(|name| !is_taken(name));
     configured.chain(of_agents).collect()
 }
@@ -155,9 +158,19 @@ pub fn allowed_hosts(loaded: &Loaded) -> Vec<String> {
 fn plan_directory(loaded: &Loaded) -> Option<PathBuf> {
     let value = loaded.settings.get("general.plan.directory").and_then(|(value, _)| value.as_str());
     match value.map(str::trim).filter(|text| !text.is_empty()) {
-        Some(text) => Some(loaded.project.root().join(text)),
+        Some(text) => {
+            let folder = loaded.project.root().join(text);
+            let is_own = is_own(loaded, "general.plan.directory");
+            // A link of a project may lead to its configuration.
+            (is_own || !is_reached_by_link(loaded.project.root(), &folder)).then_some(folder)
+        }
         None => extensions::plan_directory(loaded),
     }
+}
+
+fn is_reached_by_link(root: &Path, folder: &Path) -> bool {
+    let below = folder.ancestors().take_while(|above| *above != root);
+    below.into_iter().any(Path::is_symlink)
 }
 
 /// Whether a value does not come from the project.

@@ -10,7 +10,7 @@ use pollux_domain::sync::Locked as _;
 use pollux_domain::terminal_text::one_line;
 use pollux_exec::background::Background;
 use pollux_mcp::{
-    Auth, Link, NotificationListener, Report, RequestError, ServerConfig, ServerEntry, Servers, Setup,
+    Auth, Link, NotificationListener, Owners, Report, RequestError, ServerConfig, ServerEntry, Servers, Setup,
 };
 use pollux_net::client::ClientOptions;
 use serde_json::{Value, json};
@@ -323,6 +323,7 @@ impl Companion {
         };
         Setup {
             entries: vec![ServerEntry { config, access: None }],
+            owners: Owners::default(),
             env: setup.around.env.clone(),
             redaction: setup.redaction.clone(),
             directory: setup.directory.clone(),

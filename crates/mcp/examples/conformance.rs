@@ -25,7 +25,7 @@ use pollux_domain::id::CallId;
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{ToolContext, ToolOutcome, ToolSource};
 use pollux_exec::background::Background;
-use pollux_mcp::{Report, ServerConfig, ServerEntry, Servers, Setup, SignIn, Status, oauth_server};
+use pollux_mcp::{Owners, Report, ServerConfig, ServerEntry, Servers, Setup, SignIn, Status, oauth_server};
 use pollux_net::client::ClientOptions;
 use pollux_net::credentials::{CredentialStore, StoreOptions};
 use pollux_net::oauth::{OAuth, OAuthOptions};
@@ -146,6 +146,7 @@ fn sign_in(folder: PathBuf) -> SignIn {
 fn connect(config: &ServerConfig, sign_in: &SignIn, folder: &std::path::Path) -> Servers {
     Servers::start(Setup {
         entries: vec![ServerEntry { config: config.clone(), access: sign_in.access(config) }],
+        owners: Owners::default(),
         env: sign_in.env.clone(),
         redaction: Redaction::default(),
         directory: folder.to_path_buf(),

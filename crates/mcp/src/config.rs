@@ -1,10 +1,11 @@
 //! One server as settings describe it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pollux_config::env::Env;
 use pollux_config::groups::{Redaction, Secret};
+use pollux_config::trust::scripts::NamedScripts;
 use pollux_exec::environment::sanitised;
 use pollux_net::oauth::{GrantType, IdentityProvider, OAuthConfig};
 use serde_json::{Map, Value};
@@ -39,6 +40,16 @@ pub enum Link {
     Sse { url: String, headers: Vec<(String, Secret)> },
     /// A server inside the program that drives the session, which carries the messages.
     Client(ClientLink),
+}
+
+impl Link {
+    /// The files of a project that it runs, as they are now.
+    pub(crate) fn scripts(&self, root: &Path) -> NamedScripts {
+        let Self::Stdio { command, args, cwd, .. } = self else { return NamedScripts::default() };
+        let folder = cwd.as_ref().map_or_else(|| root.to_owned(), |cwd| root.join(cwd));
+        let words = [command.as_str()].into_iter().chain(args.iter().map(String::as_str));
+        NamedScripts::of_program(words, &folder, root)
+    }
 }
 
 /// Its sign-in settings.

@@ -162,6 +162,12 @@ async fn try_connect(server: &Arc<Server>, reach: &ConnectionContext) -> Result<
         Link::Stdio { command, args, env, cwd } => {
             let directory =
                 cwd.as_ref().map_or_else(|| reach.directory.clone(), |cwd| reach.directory.join(cwd));
+            if let Some(file) = server.scripts.changed() {
+                let file = file.strip_prefix(&reach.directory).unwrap_or(file).display();
+                return Err(
+                    format!("`{file}` changed in this session; restart Pollux to review and use it").into()
+                );
+            }
             let environment = child_environment(&reach.env, &reach.redaction, env);
             let program = Program::new(command, args.clone(), directory, environment);
             stdio(server, reach, program).await?

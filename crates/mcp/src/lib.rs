@@ -45,6 +45,6 @@ pub use request::RequestError;
 pub use rights::Rights;
 pub use server::{Report, Status, ToolReport};
 pub use servers::Servers;
-pub use setup::{ServerEntry, Setup};
+pub use setup::{Owners, ServerEntry, Setup};
 pub use shared::SharedServers;
 pub use words::split as split_words;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use pollux_config::trust::scripts::NamedScripts;
 use pollux_domain::sync::Locked as _;
 use rmcp::model::ProgressToken;
 use rmcp::service::{Peer, RoleClient};
@@ -20,6 +21,7 @@ use crate::config::ServerConfig;
 use crate::listener::NotificationListener;
 use crate::log::Log;
 use crate::offer::{INSTRUCTIONS, Offer, bounded};
+use crate::setup::Owners;
 use crate::tool::{self, DeclaredTool};
 use crate::users::{User, Users};
 
@@ -74,6 +76,9 @@ pub struct ToolReport {
 
 /// What all servers share.
 pub(crate) struct SharedContext {
+    pub(crate) owners: Owners,
+    /// Where programs are started.
+    pub(crate) directory: PathBuf,
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) interactive: bool,
     /// Ours.
@@ -85,6 +90,8 @@ pub(crate) struct SharedContext {
 /// A server.
 pub(crate) struct Server {
     pub(crate) config: ServerConfig,
+    /// The files of the project that it runs.
+    pub(crate) scripts: NamedScripts,
     pub(crate) access: Option<Arc<dyn Access>>,
     pub(crate) common: Arc<SharedContext>,
     pub(crate) log: Arc<Log>,
@@ -158,6 +165,7 @@ impl Server {
         access: Option<Arc<dyn Access>>,
         common: Arc<SharedContext>,
         cache: Option<Cache>,
+        scripts: NamedScripts,
     ) -> Arc<Self> {
         let log = Arc::new(Log::hiding(config.secrets()));
         let state = ServerState {
@@ -176,6 +184,7 @@ impl Server {
         let kept = cache.as_ref().and_then(Cache::read);
         let server = Arc::new(Self {
             config,
+            scripts,
             access,
             common,
             log,

@@ -21,14 +21,14 @@ use crate::connection::{self, ConnectionContext};
 use crate::prompt::{self, PromptCommand};
 use crate::request::RequestError;
 use crate::resource;
-use crate::server::{Report, Server, ServerUse, SharedContext, Status};
+use crate::server::{Report, Server, ServerUse, SharedContext, Status, ToolReport};
 use crate::setup::{ServerEntry, Setup};
 use crate::shared::{self, RunningServer, SharedServers, Start};
 use crate::tool;
 use crate::users::User;
 
 /// How long all servers together may take to end; longer than SIGTERM and SIGKILL take if a server needs them.
-const END: Duration = Duration::from_secs(3);
+const END: Duration = Duration::from_secs(4);
 /// The tools that read the resources of all servers.
 const RESOURCE_TOOLS: [&str; 2] = ["list_mcp_resources", "read_mcp_resource"];
 /// Delay before starting servers, so that they do not slow down the first request.
@@ -66,8 +66,16 @@ impl Servers {
 
     /// The same; those that run already for another session are used together with it.
     pub fn prepare_shared(mut setup: Setup, shared: &SharedServers) -> Self {
-        setup.entries.sort_by(|one, other| one.config.name.cmp(&other.config.name));
+        let owners = std::mem::take(&mut setup.owners);
+        // The first server keeps a name that two claim.
+        setup.entries.sort_by_cached_key(|entry| {
+            let name = &entry.config.name;
+            (owners.order(name), name.clone())
+        });
+        setup.owners = owners.clone();
         let common = Arc::new(SharedContext {
+            owners,
+            directory: setup.directory.clone(),
             roots: setup.roots.clone(),
             interactive: setup.interactive,
             version: setup.version.clone(),
@@ -85,7 +93,8 @@ impl Servers {
             let one = found.unwrap_or_else(|| {
                 let cache = setup.cache.as_deref().filter(|_| !of_client);
                 let cache = cache.map(|folder| Cache::of(folder, &config, &setup.directory, &setup.env));
-                let server = Server::new(config, access, Arc::clone(&common), cache);
+                let scripts = config.link.scripts(&setup.directory);
+                let server = Server::new(config, access, Arc::clone(&common), cache, scripts);
                 let (finished, done) = watch::channel(false);
                 let (start, stop) = (Arc::clone(&start), CancellationToken::new());
                 let one = Arc::new(RunningServer { server, start, stop, done });
@@ -168,7 +177,30 @@ impl Servers {
 
     /// The status of all servers.
     pub fn reports(&self) -> Vec<Report> {
-        self.servers.iter().map(|server| server.report()).collect()
+        let report = |server: &ServerUse| {
+            let mut report = server.report();
+            let (lost, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut report.tools)
+                .into_iter()
+                .partition(|tool| self.user_server(server, &tool.declared).is_some());
+            report.tools = kept;
+            let because = |tool: &ToolReport| {
+                let of = self.user_server(server, &tool.declared).unwrap_or_default();
+                format!(
+                    "[skipped] `{}` is a name that only tools of your server `{of}` can have",
+                    tool.declared
+                )
+            };
+            report.log.extend(lost.iter().map(because));
+            report
+        };
+        self.servers.iter().map(report).collect()
+    }
+
+    /// The user's server that a tool of another server would be taken for.
+    fn user_server(&self, server: &Server, tool: &str) -> Option<&str> {
+        let owners = &self.common.owners;
+        let users = owners.of_user.iter().filter(|_| !owners.is_of_user(server.name()));
+        users.map(String::as_str).find(|user| could_offer(self.common.name_tool, user, tool))
     }
 
     /// The prompts of the servers that are connected.
@@ -282,16 +314,19 @@ impl Servers {
     /// The servers that a tool of this name would belong to.
     fn owners(&self, name: &str) -> impl Iterator<Item = &ServerUse> {
         let declared = self.common.name_tool;
-        self.servers.iter().filter(move |server| {
-            if name.starts_with(&declared(server.name(), "")) {
-                return true;
-            }
-            // The middle of a long name is left out.
-            let long = declared(server.name(), &"x".repeat(100));
-            let head = long.split_once("...").map(|(head, _)| head);
-            head.is_some_and(|head| name.contains("...") && name.starts_with(head))
-        })
+        self.servers.iter().filter(move |server| could_offer(declared, server.name(), name))
     }
+}
+
+/// Whether a tool of this name could be a server's.
+fn could_offer(declared: fn(&str, &str) -> String, server: &str, tool: &str) -> bool {
+    if tool.starts_with(&declared(server, "")) {
+        return true;
+    }
+    // The middle of a long name is left out.
+    let long = declared(server, &"x".repeat(100));
+    let head = long.split_once("...").map(|(head, _)| head);
+    head.is_some_and(|head| tool.contains("...") && tool.starts_with(head))
 }
 
 impl Drop for Servers {
@@ -307,7 +342,12 @@ impl ToolSource for Servers {
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        let own = self.servers.iter().flat_map(tool::of_session);
+        let of = |server: &ServerUse| {
+            let mut tools = tool::of_session(server);
+            tools.retain(|tool| self.user_server(server, &tool.spec().name).is_none());
+            tools
+        };
+        let own = self.servers.iter().flat_map(of);
         resource::tools(&self.servers).into_iter().chain(own).collect()
     }
 

@@ -20,10 +20,37 @@ pub struct ServerEntry {
     pub access: Option<Arc<dyn Access>>,
 }
 
+/// Whose servers they are, by name; those in neither list are of extensions.
+#[derive(Debug, Clone, Default)]
+pub struct Owners {
+    /// The user's own, also those that are not among the entries. They come first, and names that their tools could have
+    /// are refused to the tools of all others.
+    pub of_user: Vec<String>,
+    /// Those of a project. Their tools are approved for the folder that they run in: elsewhere the same command may start
+    /// another program.
+    pub of_project: Vec<String>,
+}
+
+impl Owners {
+    pub fn is_of_user(&self, name: &str) -> bool {
+        self.of_user.iter().any(|own| own == name)
+    }
+
+    pub fn is_of_project(&self, name: &str) -> bool {
+        self.of_project.iter().any(|own| own == name)
+    }
+
+    /// The closest to the user first.
+    pub fn order(&self, name: &str) -> u8 {
+        if self.is_of_user(name) { 0 } else { 1 + u8::from(self.is_of_project(name)) }
+    }
+}
+
 /// The configuration for starting servers.
 #[derive(Clone)]
 pub struct Setup {
     pub entries: Vec<ServerEntry>,
+    pub owners: Owners,
     pub env: Env,
     pub redaction: Redaction,
     /// Where programs are started.

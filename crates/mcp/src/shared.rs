@@ -87,12 +87,13 @@ impl Held<'_> {
 
 /// Names everything that a server is started with.
 pub(crate) fn name(config: &ServerConfig, setup: &Setup) -> String {
-    let Setup { env, redaction, directory, roots, interactive, version, .. } = setup;
+    let Setup { owners, env, redaction, directory, roots, interactive, version, .. } = setup;
     let variables: Vec<_> = env.iter().filter(|(name, _)| !OF_TERMINALS.contains(name)).collect();
     let secret = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.reveal().to_owned());
     let oauth = &config.auth.oauth;
     let started_with = json!([
         definition_key(config, directory, env),
+        owners.is_of_project(&config.name),
         config.timeout.as_millis().to_string(),
         config.include_tools,
         config.exclude_tools,

@@ -86,16 +86,23 @@ fn declare(server: &Server, offer: &ToolOffer) -> Arc<DeclaredTool> {
         }),
         name: offer.name.clone(),
         annotations: offer.annotations.clone(),
-        definition: definition(offer),
+        definition: definition(server, offer),
         owns_wait: own.is_some_and(|own| own.get(WAIT).is_some()),
     })
 }
 
-/// A hash of what a person sees and agrees to, whatever order the server writes it in.
-fn definition(offer: &ToolOffer) -> String {
+/// A hash of what a person sees and agrees to, whatever order the server writes it in, and of whom the calls go to.
+fn definition(server: &Server, offer: &ToolOffer) -> String {
     let annotations = offer.annotations.clone().map_or(Value::Null, Value::Object);
     let schema = offer.schema.clone().unwrap_or(Value::Null);
-    let mut all = json!([offer.name, offer.description, schema, annotations]);
+    let link = match &server.config.link {
+        Link::Stdio { command, args, cwd, .. } => json!([command, args, cwd]),
+        Link::Http { url, .. } | Link::Sse { url, .. } => json!([url]),
+        Link::Client(_) => Value::Null,
+    };
+    let common = &server.common;
+    let place = common.owners.is_of_project(server.name()).then_some(&common.directory);
+    let mut all = json!([offer.name, offer.description, schema, annotations, link, place]);
     all.sort_all_objects();
     sha256_hex(all.to_string().as_bytes())
 }

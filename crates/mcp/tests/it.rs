@@ -8,6 +8,8 @@ mod behaviour;
 mod declarations;
 #[path = "it/faults.rs"]
 mod faults;
+#[path = "it/owners.rs"]
+mod owners;
 #[path = "it/rights.rs"]
 mod rights;
 #[path = "it/shared.rs"]

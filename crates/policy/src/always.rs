@@ -101,6 +101,10 @@ impl Grant {
     }
 
     fn for_server(mut self, request: &Request<'_>, server: &str, reach: GrantScope) -> Option<Self> {
+        // In a rule it would stand for other servers.
+        if server.contains('*') {
+            return None;
+        }
         self.server = Some(server.to_owned());
         if reach == GrantScope::Server {
             self.tool = None;

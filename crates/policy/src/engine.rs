@@ -52,6 +52,8 @@ pub struct Options {
     pub disable_yolo: bool,
     /// `security.protectBuildFiles`.
     pub protect_build_files: bool,
+    /// Files below the workspace that hooks and servers run; protected like build files.
+    pub scripts: Vec<PathBuf>,
     /// Whether the user lets workspace policies allow more than the user's own.
     pub workspace_may_widen: bool,
     /// Where plans are kept.
@@ -102,6 +104,7 @@ impl Default for Options {
             disable_always_allow: false,
             disable_yolo: false,
             protect_build_files: true,
+            scripts: Vec::new(),
             workspace_may_widen: false,
             plans: Plans::Anywhere,
             conseca: false,

@@ -63,6 +63,10 @@ pub fn load(sources: &Sources, options: Options) -> Engine {
         let place = RuleOrigin { tier: Tier::Default, source: (*name).to_owned(), path: None };
         found.append(parse(text, &place));
     }
+    if let Some(text) = rule_of_scripts(&options.scripts) {
+        let place = RuleOrigin { tier: Tier::Default, source: "build-files.toml".to_owned(), path: None };
+        found.append(parse(&text, &place));
+    }
     if options.conseca {
         found.checkers.push(CheckerRule::conseca());
         let place = RuleOrigin { tier: Tier::User, source: "security.enableConseca".to_owned(), path: None };
@@ -74,6 +78,20 @@ pub fn load(sources: &Sources, options: Options) -> Engine {
         .into_iter()
         .partition(|rule| rule.tier == Tier::Default && matches!(rule.condition, Condition::Path(_)));
     Engine::assemble(rules, protections, found.checkers, found.unreadable, found.problems, options)
+}
+
+/// A rule that protects the files that hooks and servers run.
+fn rule_of_scripts(files: &[PathBuf]) -> Option<String> {
+    let names = files.iter().map(|file| regex::escape(&file.to_string_lossy().replace('\\', "/")));
+    let pattern = format!("^(?:{})$", names.collect::<Vec<_>>().join("|"));
+    let pattern = serde_json::Value::from(pattern);
+    let rule = |pattern| {
+        format!(
+            "[[rule]]\nname = \"scripts of hooks and servers\"\ntoolName = \"*\"\npathPattern = {pattern}\n\
+             decision = \"ask_user\"\npriority = 900\nmodes = [\"default\", \"autoEdit\"]\n"
+        )
+    };
+    (!files.is_empty()).then(|| rule(pattern))
 }
 
 fn load_admin(sources: &Sources, found: &mut FileRules) {

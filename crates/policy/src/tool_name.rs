@@ -1,5 +1,7 @@
 //! Tool names: aliases, MCP qualification and the patterns that rules use.
 
+use pollux_config::server_name::sanitised;
+
 /// The built-in tools, by their current names.
 pub const BUILT_IN: &[&str] = &[
     "activate_skill",
@@ -74,11 +76,6 @@ pub fn qualified(server: &str, tool: &str) -> String {
     let head: String = full.chars().take(30).collect();
     let tail: String = full.chars().skip(count - 30).collect();
     format!("{head}...{tail}")
-}
-
-fn sanitised(name: &str) -> String {
-    let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | ':' | '-');
-    name.chars().map(|c| if keep(c) { c } else { '_' }).collect()
 }
 
 /// The names of a called tool.

@@ -255,7 +255,7 @@ async fn a_tool_that_changes_after_it_was_allowed_is_asked_about_again() {
     let pinned = std::fs::read_to_string(file.with_file_name("auto-saved-tools.json")).unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(&pinned).unwrap(),
-        json!({"shifty": {"mcp_shifty_tool": "second"}})
+        json!({"shifty": {"mcp_shifty_tool": ["first", "second"]}})
     );
 }
 

@@ -318,6 +318,33 @@ fn a_project_cannot_take_the_name_of_a_users_server() {
 }
 
 #[test]
+fn a_project_gets_neither_the_trust_nor_the_tool_names_of_the_users_servers() {
+    let quick = json!({"firstRequestWaitMs": 60_000});
+    for (own, projects, tool, args) in [
+        // Trust is of the server, however it is spelt.
+        (("my tools", trusted("silent")), "my_tools", "mcp_my_tools_echo", &[][..]),
+        // An allowed name is of the user's server, even if that is never there.
+        (("a_do", server_entry("crashes")), "a", "mcp_a_do_it_", &["--allowed-tools", "mcp_a_do_it_"]),
+        // All of its names could be the user's.
+        (("a", server_entry("crashes")), "a_b", "mcp_a_b_echo", &["--allowed-tools", "mcp_a_b_echo"]),
+    ] {
+        let (name, mut entry) = own;
+        entry["timeout"] = json!(500);
+        let home = TestHome::new()
+            .settings(json!({"mcpServers": {name: entry}, "mcp": quick}))
+            .project_settings(json!({"mcpServers": {projects: server_entry("plain")}}));
+        let scene = Scene::with(home, [reply().call(tool, json!({})), reply().text("done")]);
+        let args: Vec<&str> = ["-p", "x"].into_iter().chain(args.iter().copied()).collect();
+        let run = scene.run(&args);
+        assert_eq!(run.code, Some(0), "{tool}: {}", run.stderr);
+        let names = scene.server.request(1).tool_names();
+        assert!(!names.contains(&tool.to_owned()), "{tool}: {names:?}");
+        let answer = scene.server.request(1).function_responses()[0].to_string();
+        assert!(!answer.contains("untrusted_context"), "{tool}: {answer}");
+    }
+}
+
+#[test]
 fn a_secret_is_expanded_for_the_server_alone() {
     let mut entry = trusted("plain");
     entry["env"]["MY_SERVER_VALUE"] = json!("$HUSH");

@@ -172,6 +172,29 @@ fn an_id_can_be_used_once() {
 }
 
 #[test]
+fn ids_that_name_files_of_the_project_are_refused_and_never_deleted_with_a_session() {
+    let scene = recorded();
+    let temp = scene.chats().parent().unwrap().to_path_buf();
+    fs::create_dir_all(temp.join("memory")).unwrap();
+    fs::write(temp.join("memory/MEMORY.md"), "remembered\n").unwrap();
+    let run = scene.run(&["--session-id", "memory", "-p", "x"]);
+    assert_eq!(run.code, Some(42));
+    let told = "Error starting session: session ID \"memory\" is reserved for files of the project; choose another one";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+    // Earlier releases accepted such ids.
+    let file = scene.session_files().remove(0);
+    let text = fs::read_to_string(&file).unwrap().replace("first-session-0001", "memory");
+    fs::write(&file, text).unwrap();
+    scene.server.push([reply().text("still here")]);
+    let resumed = scene.run(&["--resume", "memory", "-p", "and now"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    let run = scene.prepare(&["sessions", "delete", "memory", "--yes"]).run();
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(scene.session_files().is_empty());
+    assert_eq!(fs::read_to_string(temp.join("memory/MEMORY.md")).unwrap(), "remembered\n");
+}
+
+#[test]
 fn sessions_are_deleted_by_index_or_id_and_a_miss_fails() {
     let scene = recorded();
     for which in ["9", "2abc", "nope", "1abc", "-1", "0"] {

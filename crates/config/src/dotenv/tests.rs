@@ -97,7 +97,30 @@ fn a_project_cannot_set_what_decides_where_things_go_and_the_home_can() {
     for name in guarded {
         assert!(is_guarded(name), "{name}");
     }
-    for name in ["GEMINI_MODEL", "DATABASE_URL", "MY_PATH", "NODE_ENV", "REDIS_HOST", "OPENAI_API_KEY"] {
+    let (risky, prefixes) = ("variable/risky:", "variable/risky-prefix:");
+    assert!(known(risky).count() > 150 && known(prefixes).count() > 10, "the table was read");
+    for name in known(risky) {
+        assert!(is_guarded(name) && is_guarded(&name.to_ascii_lowercase()), "{name}");
+    }
+    for prefix in known(prefixes) {
+        assert!(is_guarded(&format!("{prefix}X")), "{prefix}");
+    }
+    for name in
+        ["OPENSSL_CONF", "MAGIC", "BC_ENV_ARGS", "RUSTUP_TOOLCHAIN", "PHPRC", "LUA_INIT_5_4", "GH_PAGER"]
+    {
+        assert!(is_guarded(name), "{name}");
+    }
+    for name in [
+        "PIP_DISABLE_PIP_VERSION_CHECK",
+        "CMAKE_BUILD_TYPE",
+        "RUST_LOG",
+        "GEMINI_MODEL",
+        "DATABASE_URL",
+        "MY_PATH",
+        "NODE_ENV",
+        "REDIS_HOST",
+        "OPENAI_API_KEY",
+    ] {
         assert!(!is_guarded(name), "{name}");
     }
     let scratch = scratch();

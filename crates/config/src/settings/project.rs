@@ -3,6 +3,8 @@
 //! Contributors of a repository must not be able to redirect prompts and keys, or to
 //! remove a protection that the user chose.
 
+use std::path::{Component, Path};
+
 use serde_json::{Map, Value};
 
 use super::defect::{SettingsWarning, WarningKind};
@@ -12,6 +14,7 @@ use super::origin::{Layer, Origin};
 use super::schema;
 use crate::agent_name::same_agent;
 use crate::budget::keep_lower;
+use crate::server_name::same_server;
 
 /// Keys and containers a project cannot set at all. Most would redirect where prompts, keys and files go,
 /// choose a program, or take the place of what the user chose.
@@ -65,6 +68,9 @@ const NEVER: &[&str] = &[
 
 /// Switches a project can turn on but not off.
 const ONLY_ON: &[&str] = &[
+    "advanced.ignoreLocalEnv",
+    "context.fileFiltering.respectGeminiIgnore",
+    "context.fileFiltering.respectGitIgnore",
     "hooksConfig.enabled",
     "security.blockGitExtensions",
     "security.disableAlwaysAllow",
@@ -77,6 +83,12 @@ const ONLY_ON: &[&str] = &[
 /// Switches a project cannot turn on again if the user's own settings turn them off.
 const STAY_OFF: &[&str] =
     &["experimental.enableAgents", "hooksConfig.enabled", "skills.enabled", "tools.enableHooks"];
+
+/// Where plan mode may write.
+const PLANS: &str = "general.plan.directory";
+
+/// The commands that list tools and call them.
+const DISCOVERY: &[&str] = &["tools.callCommand", "tools.discoveryCommand"];
 
 /// Keys that widen what runs without approval. Taken from a project only if the user's own
 /// settings say `security.projectMayWiden`.
@@ -122,6 +134,9 @@ pub(crate) fn withhold(values: &mut Map<String, Value>, widening: Widening) -> V
             take(values, &[path], &mut withheld);
         }
     }
+    if lookup(values, PLANS).is_some_and(|folder| !folder.as_str().is_some_and(is_folder_of_its_own)) {
+        take(values, &[PLANS], &mut withheld);
+    }
     // A project may set nothing else below `security`, known or not.
     let mut all = Vec::new();
     if let Some(security) = values.get("security") {
@@ -152,6 +167,17 @@ fn take(values: &mut Map<String, Value>, paths: &[&str], withheld: &mut Vec<(Str
             leaves(path, value, withheld);
         }
     }
+}
+
+/// Whether a path leads to a folder below the project which is not configuration: agents and skills are Markdown files,
+/// too.
+fn is_folder_of_its_own(path: &str) -> bool {
+    let mut parts = Path::new(path.trim()).components().filter(|part| *part != Component::CurDir).peekable();
+    let is_plain = |part: Component<'_>| match part {
+        Component::Normal(name) => !name.as_encoded_bytes().starts_with(b"."),
+        _ => false,
+    };
+    parts.peek().is_some() && parts.all(is_plain)
 }
 
 /// `trust` of an MCP server: its tools would run without approval.
@@ -194,8 +220,8 @@ fn is_in_account(name: &str) -> bool {
 }
 
 /// A server keeps what the user's own settings say of it: under its name a project could start something else,
-/// with the trust and the answers that the user gave.
-pub(crate) fn yield_servers(
+/// with the trust and the answers that the user gave. So do the commands that list and call tools.
+pub(crate) fn yield_programs(
     values: &mut Map<String, Value>,
     below: &Map<String, Value>,
 ) -> Vec<(String, Value)> {
@@ -203,13 +229,17 @@ pub(crate) fn yield_servers(
     if lookup(below, "mcp.serverCommand").is_some_and(Value::is_string) {
         take(values, &["mcp.serverCommand"], &mut withheld);
     }
+    // One half of a pair would be run by the other, with the approvals that the user gave to both.
+    if DISCOVERY.iter().any(|key| lookup(below, key).is_some_and(Value::is_string)) {
+        take(values, DISCOVERY, &mut withheld);
+    }
     let (Some(Value::Object(own)), Some(Value::Object(theirs))) =
         (values.get_mut("mcpServers"), below.get("mcpServers"))
     else {
         return withheld;
     };
-    let same = |name: &str| theirs.keys().find(|known| known.trim().eq_ignore_ascii_case(name.trim()));
-    let taken: Vec<String> = own.keys().filter(|name| same(name).is_some()).cloned().collect();
+    let is_taken = |name: &str| theirs.keys().any(|known| same_server(known, name));
+    let taken: Vec<String> = own.keys().filter(|name| is_taken(name)).cloned().collect();
     for name in taken {
         if let Some(entry) = own.shift_remove(&name) {
             leaves(&format!("mcpServers.{name}"), entry, &mut withheld);

@@ -240,6 +240,94 @@ fn a_project_adds_servers_and_takes_the_name_of_none() {
     assert!(!warning.message.contains("mcpServers.same"));
 }
 
+#[test]
+fn a_project_takes_no_name_that_rules_cannot_tell_from_a_servers() {
+    let scratch = Scratch::new();
+    scratch.write(USER, r#"{"mcpServers": {"my tools": {"command": "mine", "trust": true}}}"#);
+    scratch.write(PROJECT, r#"{"mcpServers": {"my_tools": {"command": "a"}, "My/Tools": {"command": "b"}}}"#);
+    let settings = scratch.load();
+    assert_eq!(settings.effective["mcpServers"], json!({"my tools": {"command": "mine", "trust": true}}));
+    let [warning] = &settings.warnings[..] else { panic!("{:?}", settings.warnings) };
+    assert!(warning.message.contains("mcpServers.my_tools.command"), "{}", warning.message);
+}
+
+#[test]
+fn a_project_replaces_neither_command_of_discovered_tools() {
+    let scratch = Scratch::new();
+    let project = r#"{"tools": {"discoveryCommand": "./list.sh", "callCommand": "./pt.sh"}}"#;
+    for own in [r#"{"discoveryCommand": "mine"}"#, r#"{"callCommand": "mine"}"#] {
+        scratch.write(USER, &format!("{{\"tools\": {own}}}"));
+        scratch.write(PROJECT, project);
+        let settings = scratch.load();
+        let tools = settings.section("tools");
+        let set = |key: &str| tools[key].as_str().filter(|command| *command != "mine");
+        assert_eq!((set("discoveryCommand"), set("callCommand")), (None, None), "{own}");
+        assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
+    }
+    scratch.write(USER, "{}");
+    assert_eq!(
+        scratch.load().section("tools")["callCommand"],
+        "./pt.sh",
+        "without the user's, its own are used"
+    );
+}
+
+#[test]
+fn a_project_lifts_no_protection_from_reading() {
+    let scratch = Scratch::new();
+    scratch.write(
+        USER,
+        r#"{"advanced": {"ignoreLocalEnv": true}, "context": {"fileFiltering": {"respectGitIgnore": true,
+            "customIgnoreFilePaths": [".mine"]}}}"#,
+    );
+    scratch.write(
+        PROJECT,
+        r#"{"advanced": {"ignoreLocalEnv": false}, "context": {"fileFiltering": {"respectGitIgnore": false,
+            "respectGeminiIgnore": false, "customIgnoreFilePaths": [".theirs"]}}}"#,
+    );
+    let settings = scratch.load();
+    let filtering = &settings.groups.context.filtering;
+    assert!(filtering.respect_git_ignore && filtering.respect_gemini_ignore);
+    assert_eq!(filtering.custom_ignore_files, [".mine", ".theirs"], "the user's win");
+    assert_eq!(settings.section("advanced")["ignoreLocalEnv"], true);
+    let ignores_local = || {
+        let (home, root) = (scratch.home(), scratch.path("work"));
+        dotenv_options(&scratch.env(&[]), &home, &root, ProjectTrust::Trusted).unwrap().ignore_local
+    };
+    assert!(ignores_local());
+    scratch.write(USER, "{}");
+    assert!(!ignores_local());
+    scratch.write(PROJECT, r#"{"advanced": {"ignoreLocalEnv": true}}"#);
+    assert!(ignores_local(), "restricting is fine");
+    scratch.write(USER, r#"{"context": {"fileFiltering": {"respectGitIgnore": false}}}"#);
+    scratch.write(PROJECT, r#"{"context": {"fileFiltering": {"respectGitIgnore": true}}}"#);
+    assert!(scratch.load().groups.context.filtering.respect_git_ignore);
+}
+
+#[test]
+fn a_project_keeps_plans_in_a_folder_of_their_own_only() {
+    let scratch = Scratch::new();
+    for (folder, taken) in [
+        ("plans", true),
+        ("./docs/plans", true),
+        (".", false),
+        ("./", false),
+        ("", false),
+        (".gemini", false),
+        ("docs/../.gemini/agents", false),
+        ("tools/.agents/skills", false),
+        ("../elsewhere", false),
+        ("/tmp", false),
+    ] {
+        scratch.write(USER, r#"{"general": {"plan": {"directory": "mine"}}}"#);
+        scratch.write(PROJECT, &json!({"general": {"plan": {"directory": folder}}}).to_string());
+        let settings = scratch.load();
+        let expected = if taken { folder } else { "mine" };
+        assert_eq!(settings.section("general")["plan"]["directory"], expected, "{folder}");
+        assert_eq!(settings.warnings.is_empty(), taken, "{folder}");
+    }
+}
+
 /// What a project's file cannot set, written so that each is no default.
 const NOT_FROM_A_PROJECT: &str = r#"{
     "general": {"defaultApprovalMode": "auto_edit", "preferredEditor": "vim"},

@@ -8,6 +8,8 @@ use crate::settings::{layers, project};
 
 /// Maximum number of lines shown; the rest is counted.
 const MAX_LINES: usize = 500;
+/// Precedes the folder of a server.
+const IN: &str = "in: ";
 
 /// An effect of trusting the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +25,13 @@ pub struct Announcement {
     pub details: Vec<String>,
     /// Whether it takes effect; some things are not taken from a project.
     pub used: bool,
+}
+
+impl Announcement {
+    /// The folder that it is to run in, as written.
+    pub(super) fn cwd(&self) -> Option<&str> {
+        self.details.iter().find_map(|detail| detail.strip_prefix(IN))
+    }
 }
 
 /// What kind of thing it is.
@@ -118,7 +127,7 @@ fn of_server(source: &str, name: &str, server: &Value) -> Announcement {
     shown.extend(args.map(|arg| arg.as_str().map_or_else(|| arg.to_string(), quoted)));
     let address = ["httpUrl", "url", "tcp"].into_iter().find_map(text);
     shown.extend(address.map(str::to_owned));
-    let mut details: Vec<String> = text("cwd").map(|cwd| format!("in: {cwd}")).into_iter().collect();
+    let mut details: Vec<String> = text("cwd").map(|cwd| format!("{IN}{cwd}")).into_iter().collect();
     for (key, word) in [("env", "variables"), ("headers", "headers")] {
         if let Some(Value::Object(pairs)) = server.get(key) {
             details.push(format!("{word}: {}", pairs.keys().cloned().collect::<Vec<_>>().join(", ")));
@@ -169,17 +178,6 @@ pub(super) fn of_text(source: &str, text: &str) -> Vec<Announcement> {
         said.push(say(source, Role::Shell, source, inner.collect::<String>().trim().to_owned()));
     }
     said
-}
-
-/// The words of a command that may name a file of the folder.
-pub(super) fn words(command: &str) -> impl Iterator<Item = String> {
-    let split = command.split(|c: char| c.is_whitespace() || "'\"`;|&()<>=".contains(c));
-    split.filter(|word| !word.is_empty()).take(MAX_LINES).map(|word| {
-        let own = ["GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR", "PWD"];
-        let prefixes = own.iter().flat_map(|name| [format!("${name}/"), format!("${{{name}}}/")]);
-        let inner = prefixes.into_iter().find_map(|prefix| word.strip_prefix(prefix.as_str()));
-        inner.unwrap_or(word).to_owned()
-    })
 }
 
 /// A word as a shell would have to be given it.

@@ -12,6 +12,7 @@ use pollux_domain::hex;
 use sha2::{Digest, Sha256};
 
 use super::announcement::{self, Announcement};
+use super::named::{self, Lookups};
 use super::shown;
 use crate::paths::{GEMINI_DIR, sha256_hex};
 
@@ -20,6 +21,8 @@ const MAX_FILES: usize = 4096;
 /// Bytes of all files together that are read for their hashes.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_DEPTH: usize = 16;
+/// Paths that words of commands may name.
+const MAX_LOOKUPS: usize = 50_000;
 /// A longer settings or `.env` file cannot be shown, so it cannot be agreed to.
 const MAX_SHOWN: usize = 1024 * 1024;
 /// How much of a file is kept for a later comparison, and of all files together.
@@ -264,19 +267,7 @@ impl Walk {
     }
 
     fn file(&mut self, path: &Path, relative: &str) {
-        let Some(left) = self.files_left.checked_sub(1) else {
-            self.excess = Some(format!("it has more than {MAX_FILES} relevant files"));
-            return;
-        };
-        self.files_left = left;
-        let content = match self.read(path) {
-            Ok(Some(content)) => content,
-            Ok(None) => {
-                self.excess = Some(format!("`{relative}` and the files before it are too large together"));
-                return;
-            }
-            Err(_) => return self.add(relative, ItemKind::Special, "", None),
-        };
+        let Some(content) = self.content(path, relative) else { return };
         let text = content.bytes.and_then(|bytes| String::from_utf8(bytes).ok());
         let name = relative.rsplit('/').next().unwrap_or_default();
         let (json, env) = (name.ends_with(".json"), name == ".env" || name.starts_with(".env."));
@@ -301,6 +292,23 @@ impl Walk {
         }
     }
 
+    /// A file's content. One that there is no room for is an excess, and one that cannot be read is an item.
+    fn content(&mut self, path: &Path, relative: &str) -> Option<Content> {
+        let Some(left) = self.files_left.checked_sub(1) else {
+            self.excess = Some(format!("it has more than {MAX_FILES} relevant files"));
+            return None;
+        };
+        self.files_left = left;
+        match self.read(path) {
+            Ok(Some(content)) => return Some(content),
+            Ok(None) => {
+                self.excess = Some(format!("`{relative}` and the files before it are too large together"));
+            }
+            Err(_) => self.add(relative, ItemKind::Special, "", None),
+        }
+        None
+    }
+
     /// A file's hash; `None` if there is no room for it.
     fn read(&mut self, path: &Path) -> io::Result<Option<Content>> {
         let mut file = File::open(path)?;
@@ -321,18 +329,36 @@ impl Walk {
         Ok(Some(Content { hash: hex::encode(&hasher.finalize()), bytes: kept }))
     }
 
-    /// Scripts of the folder that a command names: changing one changes what runs.
+    /// Files of the folder that a command names: whatever they look like, changing one may change what runs.
     fn named_scripts(&mut self) {
-        let commands = self.announcements.iter().filter(|said| said.role.runs());
-        let words: Vec<String> = commands.flat_map(|said| announcement::words(&said.text)).collect();
-        for word in words {
-            let Ok(real) = fs::canonicalize(self.root.join(&word)) else { continue };
-            let Ok(relative) = real.strip_prefix(&self.root) else { continue };
-            let relative = relative.to_string_lossy().replace('\\', "/");
-            let known = self.items.contains_key(&relative);
-            if !known && fs::metadata(&real).is_ok_and(|meta| meta.is_file() && is_program(&real, &meta)) {
-                self.file(&real, &relative);
+        let (mut lookups, said) = (Lookups(MAX_LOOKUPS), self.announcements.len());
+        let commands: Vec<Announcement> =
+            self.announcements.iter().filter(|said| said.role.runs()).cloned().collect();
+        for command in &commands {
+            for real in named::files(&self.root, &command.text, command.cwd(), &mut lookups) {
+                self.named(&real);
             }
+        }
+        // They are read for their hashes alone: a server that one of them describes is not started.
+        self.announcements.truncate(said);
+        if lookups.0 == 0 {
+            self.excess = Some("its commands name too many files".to_owned());
+        }
+    }
+
+    fn named(&mut self, real: &Path) {
+        let Ok(relative) = real.strip_prefix(&self.root) else { return };
+        let relative = relative.to_string_lossy().replace('\\', "/");
+        if self.items.contains_key(&relative) {
+            return;
+        }
+        // Of data only the hash is kept: it may hold secrets.
+        let is_shown = real.extension().is_none()
+            || fs::metadata(real).is_ok_and(|meta| meta.is_file() && is_program(real, &meta));
+        if is_shown {
+            self.file(real, &relative);
+        } else if let Some(content) = self.content(real, &relative) {
+            self.add(&relative, ItemKind::File, &content.hash, None);
         }
     }
 

@@ -114,16 +114,36 @@ async fn malformed_output_does_no_harm() {
     assert_eq!(World::of_command(&deep).await.outcome.verdict, CallVerdict::Proceed);
 }
 
+/// A world with a hook `./own.sh`, which is this script.
+fn with_script(event: &str, script: &str) -> World {
+    World::prepared(&json!({event: [{"name": "h", "command": "./own.sh"}]}), &[], |root| {
+        pollux_test_support::executable(root.join("own.sh"), script);
+    })
+}
+
 #[tokio::test]
 async fn a_script_may_delete_itself_and_ignore_its_input() {
-    let world = World::new(&json!({"BeforeTool": [{"name": "h", "command": "./own.sh"}]}));
-    let script = world.scene.cwd.join("own.sh");
-    std::fs::write(&script, "#!/bin/sh\nrm -- \"$0\"\nexec <&-\necho gone; exit 2\n").unwrap();
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let world = with_script("BeforeTool", "#!/bin/sh\nrm -- \"$0\"\nexec <&-\necho gone; exit 2\n");
     let mut big = call();
     big.tool_input.insert("x".into(), json!("y".repeat(1 << 20)));
     assert_eq!(world.fire(big.clone()).await.outcome.verdict, blocked("gone"));
-    assert!(world.fire(big).await.warnings[0].contains("COULD NOT BE RUN"));
+    let CallVerdict::Block { reason } = world.fire(big).await.outcome.verdict else { panic!("it proceeded") };
+    assert!(reason.contains("`own.sh` changed in this session"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_script_that_changed_in_the_session_does_not_run_and_guards_no_less() {
+    let world = with_script("BeforeTool", "#!/bin/sh\necho no; exit 2\n");
+    assert_eq!(world.fire(call()).await.outcome.verdict, blocked("no"));
+    let script = world.scene.cwd.join("own.sh");
+    pollux_test_support::executable(&script, "#!/bin/sh\ntouch ran\n");
+    let fired = world.fire(call()).await;
+    let CallVerdict::Block { reason } = &fired.outcome.verdict else { panic!("it proceeded") };
+    assert!(reason.contains("`own.sh` changed in this session; restart Pollux"), "{reason}");
+    assert!(matches!(ending(&fired), HookEnding::NotStarted(_)) && !world.scene.cwd.join("ran").exists());
+    // What was there before may run.
+    pollux_test_support::executable(&script, "#!/bin/sh\necho no; exit 2\n");
+    assert_eq!(world.fire(call()).await.outcome.verdict, blocked("no"));
 }
 
 #[tokio::test]

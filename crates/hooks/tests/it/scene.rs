@@ -1,7 +1,7 @@
 //! A folder with settings and scripts, and the hooks loaded from them.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_config::env::Env;
@@ -37,9 +37,15 @@ impl World {
     }
 
     pub(crate) fn with_env(hooks: &Value, vars: &[(&str, &str)]) -> Self {
+        Self::prepared(hooks, vars, |_| {})
+    }
+
+    /// The same in a folder that is prepared before the hooks are loaded.
+    pub(crate) fn prepared(hooks: &Value, vars: &[(&str, &str)], prepare: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("my work");
         fs::create_dir_all(root.join(".gemini")).unwrap();
+        prepare(&root);
         fs::write(root.join(".gemini/settings.json"), json!({ "hooks": hooks }).to_string()).unwrap();
         let none = folder.path().join("none.json").display().to_string();
         let fixed = [

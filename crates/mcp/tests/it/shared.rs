@@ -9,7 +9,7 @@ use pollux_config::groups::Redaction;
 use pollux_domain::BoxFuture;
 use pollux_domain::approval::{ApprovalAnswer, Person, Question};
 use pollux_exec::background::Background;
-use pollux_mcp::{ServerConfig, ServerEntry, Servers, Setup, SharedServers};
+use pollux_mcp::{Owners, ServerConfig, ServerEntry, Servers, Setup, SharedServers};
 use pollux_net::client::ClientOptions;
 use pollux_test_support::mcp::server_entry;
 use serde_json::{Value, json};
@@ -51,6 +51,7 @@ impl Counted {
         let config = ServerConfig::parse("s", &self.entry()).unwrap();
         let setup = Setup {
             entries: vec![ServerEntry { config, access: None }],
+            owners: Owners::default(),
             env,
             redaction: Redaction::default(),
             directory: directory.to_owned(),

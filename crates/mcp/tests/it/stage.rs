@@ -11,7 +11,7 @@ use pollux_domain::content::Body;
 use pollux_domain::id::CallId;
 use pollux_domain::tool::{Tool, ToolContext, ToolOutcome, ToolSource};
 use pollux_exec::background::Background;
-use pollux_mcp::{Access, Report, ServerConfig, ServerEntry, Servers, Setup};
+use pollux_mcp::{Access, Owners, Report, ServerConfig, ServerEntry, Servers, Setup};
 use pollux_net::client::ClientOptions;
 use pollux_test_support::mcp::server_entry;
 use serde_json::Value;
@@ -39,10 +39,23 @@ impl Stage {
         Self::set(entries, access, false)
     }
 
+    pub(crate) fn owned(entries: Vec<(&str, Value)>, owners: Owners) -> Self {
+        Self::started(entries, None, false, owners)
+    }
+
     pub(crate) fn set(
         entries: Vec<(&str, Value)>,
         access: Option<Arc<dyn Access>>,
         interactive: bool,
+    ) -> Self {
+        Self::started(entries, access, interactive, Owners::default())
+    }
+
+    fn started(
+        entries: Vec<(&str, Value)>,
+        access: Option<Arc<dyn Access>>,
+        interactive: bool,
+        owners: Owners,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let vars = [("PATH", "/usr/bin:/bin"), ("GEMINI_API_KEY", "k"), ("MY_SECRET", "s"), ("EDITOR", "vi")];
@@ -53,6 +66,7 @@ impl Stage {
         });
         let servers = Servers::start(Setup {
             entries: entries.collect(),
+            owners,
             env,
             redaction: Redaction::default(),
             directory: folder.path().to_owned(),
@@ -75,6 +89,7 @@ impl Stage {
         let env = Env::new([("PATH".to_owned(), "/usr/bin:/bin".to_owned())], "/".into());
         let servers = Servers::prepare(Setup {
             entries: vec![ServerEntry { config: ServerConfig::parse(name, entry).unwrap(), access: None }],
+            owners: Owners::default(),
             env,
             redaction: Redaction::default(),
             directory: "/".into(),

@@ -1,7 +1,7 @@
 //! Remembers which definitions of MCP tools the user approved, as hashes.
 //!
-//! A server can change a tool after it was allowed, so an approval is bound to the definition and not to the
-//! tool's name.
+//! A server can change a tool after it was allowed, and another project can call another server the same. So an approval
+//! is bound to the definition, of which the server's program or address is a part, and not to the tool's name.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,19 @@ use serde_json::Value;
 
 /// The file next to the saved approvals.
 const FILE: &str = "auto-saved-tools.json";
+/// Saved definitions of one tool: projects that call different servers the same do not undo each other's approvals.
+const MAX_SAVED: usize = 16;
 
 /// How a tool compares with the definition that the user approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefinitionStatus {
     Approved,
-    /// Its description or its parameters have changed.
+    /// It, or its server, is not what was approved.
     Changed,
     /// It was added after its whole server was allowed.
     New,
+    /// The approval does not say what it was given for: it is older, or another program saved it.
+    Unknown,
 }
 
 /// Approved tool definitions, as hashes by server and tool.
@@ -61,21 +65,16 @@ impl ApprovedDefinitions {
         saved: Option<&Path>,
     ) -> DefinitionStatus {
         let key = (server.to_owned(), tool.to_owned());
-        let known = self.session.locked().get(&key).cloned();
-        let known = known.or_else(|| {
-            let found = read(&beside(saved?));
-            found.get(server)?.get(tool)?.as_str().map(str::to_owned)
-        });
-        match (known, saved) {
-            (Some(known), _) if known == definition => DefinitionStatus::Approved,
-            (Some(_), _) => DefinitionStatus::Changed,
-            // An approval saved by another program or an earlier version covers the current definition.
-            (None, Some(_)) => {
-                // If the file cannot be written, the approval covers this session.
-                let _ = self.agree(server, &[(key.1, definition.to_owned())], saved);
-                DefinitionStatus::Approved
-            }
-            (None, None) => DefinitionStatus::New,
+        let mut known: Vec<String> = self.session.locked().get(&key).cloned().into_iter().collect();
+        if let Some(file) = saved.filter(|_| known.is_empty()) {
+            let all = read(&beside(file));
+            known = all.get(server).and_then(|tools| tools.get(tool)).map(definitions).unwrap_or_default();
+        }
+        match (known.as_slice(), saved) {
+            (known, _) if known.iter().any(|known| known == definition) => DefinitionStatus::Approved,
+            ([], Some(_)) => DefinitionStatus::Unknown,
+            ([], None) => DefinitionStatus::New,
+            (_, _) => DefinitionStatus::Changed,
         }
     }
 }
@@ -90,6 +89,12 @@ fn read(file: &Path) -> JsonObject {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
+/// What is saved of a tool: a hash, or several.
+fn definitions(saved: &Value) -> Vec<String> {
+    let list = saved.as_array().map_or(std::slice::from_ref(saved), Vec::as_slice);
+    list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
 fn keep(file: &Path, server: &str, tools: &[(String, String)]) -> Result<(), FileError> {
     if let Some(folder) = file.parent() {
         files::create_folder(folder, Mode::Private)?;
@@ -102,7 +107,13 @@ fn keep(file: &Path, server: &str, tools: &[(String, String)]) -> Result<(), Fil
         *entry = Value::Object(JsonObject::new());
     }
     if let Some(known) = entry.as_object_mut() {
-        known.extend(tools.iter().map(|(tool, definition)| (tool.clone(), Value::from(definition.as_str()))));
+        for (tool, definition) in tools {
+            let mut all = known.get(tool).map(definitions).unwrap_or_default();
+            all.retain(|other| other != definition);
+            all.push(definition.clone());
+            let kept = all.split_off(all.len().saturating_sub(MAX_SAVED));
+            known.insert(tool.clone(), Value::from(kept));
+        }
     }
     let text = format!("{:#}\n", Value::Object(all));
     files::replace(file, text.as_bytes(), Mode::Private)
@@ -130,7 +141,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
-    fn a_saved_approval_holds_in_later_sessions_until_the_tool_changes() {
+    fn a_saved_approval_holds_in_later_sessions_for_what_was_approved() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("policies/auto-saved.toml");
         let saved = Some(file.as_path());
@@ -138,16 +149,34 @@ mod tests {
         let later = ApprovedDefinitions::default();
         assert_eq!(later.standing("git", "push", "1", saved), DefinitionStatus::Approved);
         assert_eq!(later.standing("git", "push", "2", saved), DefinitionStatus::Changed);
-        // An approval saved by another program is bound to the definition at its first use.
-        assert_eq!(later.standing("git", "pull", "7", saved), DefinitionStatus::Approved);
-        assert_eq!(
-            ApprovedDefinitions::default().standing("git", "pull", "8", saved),
-            DefinitionStatus::Changed
-        );
+        // Another program saved an approval, or an earlier version.
+        for _ in 0..2 {
+            assert_eq!(later.standing("git", "pull", "7", saved), DefinitionStatus::Unknown);
+        }
         std::fs::write(file.with_file_name(FILE), "not json").unwrap();
-        assert_eq!(
-            ApprovedDefinitions::default().standing("git", "push", "2", saved),
-            DefinitionStatus::Approved
-        );
+        assert_eq!(later.standing("git", "push", "1", saved), DefinitionStatus::Unknown);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a fixture needs no atomic write")]
+    fn two_servers_of_one_name_keep_their_approvals() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("policies/auto-saved.toml");
+        let saved = Some(file.as_path());
+        std::fs::create_dir(dir.path().join("policies")).unwrap();
+        std::fs::write(file.with_file_name(FILE), r#"{"db": {"query": "as older versions save it"}}"#)
+            .unwrap();
+        let agree = |definition: &str| {
+            ApprovedDefinitions::default().agree("db", &tools(&[("query", definition)]), saved).unwrap();
+        };
+        let standing =
+            |definition: &str| ApprovedDefinitions::default().standing("db", "query", definition, saved);
+        assert_eq!(standing("a"), DefinitionStatus::Changed);
+        agree("a");
+        agree("b");
+        assert_eq!((standing("a"), standing("b")), (DefinitionStatus::Approved, DefinitionStatus::Approved));
+        assert_eq!(standing("c"), DefinitionStatus::Changed);
+        (0..MAX_SAVED).for_each(|number| agree(&number.to_string()));
+        assert_eq!(standing("a"), DefinitionStatus::Changed, "the oldest are forgotten");
     }
 }

@@ -80,6 +80,16 @@ fn a_server_grant_covers_its_tool_or_the_server() {
 }
 
 #[test]
+fn no_grant_is_given_to_a_server_whose_name_stands_for_others() {
+    let args = JsonObject::new();
+    for server in ["*", "g*t"] {
+        for reach in [GrantScope::Tool, GrantScope::Server] {
+            assert_eq!(Grant::narrow(&request("mcp___push", Some(server), &args), reach), None, "{server}");
+        }
+    }
+}
+
+#[test]
 fn a_command_grant_covers_program_and_subcommand() {
     let table = [
         ("git push origin", Some(vec!["git push"])),

@@ -202,3 +202,18 @@ fn shipped_rules_would_pass_as_rules_of_a_user() {
         assert_eq!(parse(text, &place).problems.len(), 0, "{name}: {:?}", parse(text, &place).problems);
     }
 }
+
+#[test]
+fn scripts_of_hooks_and_servers_are_protected_by_name() {
+    let scripts = vec![PathBuf::from("scripts/a+b (1).sh"), PathBuf::from("tools/it's \\ \"x\"")];
+    let engine = load(&Sources::default(), Options { scripts: scripts.clone(), ..Options::default() });
+    assert_eq!(engine.problems(), &[]);
+    let rule =
+        engine.protections.iter().find(|rule| rule.source.label == "scripts of hooks and servers").unwrap();
+    let Condition::Path(pattern) = &rule.condition else { panic!("{rule:?}") };
+    for script in &scripts {
+        let name = script.to_string_lossy().replace('\\', "/");
+        assert_ne!(pattern.find(&name), crate::pattern::PatternMatch::No, "{name}");
+        assert_eq!(pattern.find(&format!("x/{name}")), crate::pattern::PatternMatch::No);
+    }
+}

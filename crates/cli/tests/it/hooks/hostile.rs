@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use pollux_test_support::Run;
+use pollux_test_support::{Run, TestHome, reply};
 use serde_json::json;
 
 use super::{World, hook, says, writes};
+use crate::scene::Scene;
 
 /// A run with one hook before a call that writes `a.txt`; whether the call ran.
 fn with_guard(command: &str, timeout: u64) -> (World, Run, bool) {
@@ -52,8 +53,8 @@ fn a_daemon_that_holds_the_pipes_does_not_hold_the_run() {
 }
 
 #[test]
-fn a_gigabyte_of_output_is_not_kept() {
-    let flood = "head -c 1000000000 /dev/zero";
+fn much_output_is_not_kept() {
+    let flood = "head -c 100000000 /dev/zero";
     let (world, run, ran) = with_guard(&format!("{flood}; exit 2"), 60_000);
     assert!(!ran);
     assert!(run.stderr.len() < 200_000, "{}", run.stderr.len());
@@ -87,18 +88,14 @@ fn what_is_no_json_is_text_and_the_exit_code_decides() {
 }
 
 #[test]
-fn a_script_that_deletes_itself_decides_once_and_is_missed_the_next_time() {
+fn a_script_that_deletes_itself_decides_once_and_blocks_from_then_on() {
     let hooks = json!({"BeforeTool": hook("own", "bash own.sh")});
     let replies = [writes("a.txt", "x"), writes("b.txt", "x"), says("Done.")];
     let world = World::new(&hooks, &replies).file("own.sh", "rm -- \"$0\"\necho gone; exit 2\n");
     let run = world.fine(&["--yolo"]);
-    assert_eq!((world.read("a.txt").as_str(), world.read("b.txt").as_str()), ("", "x"));
+    assert_eq!((world.read("a.txt").as_str(), world.read("b.txt").as_str()), ("", ""));
     assert!(run.stderr.contains("Tool execution blocked: gone"), "{}", run.stderr);
-    assert!(
-        run.stderr.contains("COULD NOT BE RUN: its command is not found (exit code 127)"),
-        "{}",
-        run.stderr
-    );
+    assert!(run.stderr.contains("`own.sh` changed in this session"), "{}", run.stderr);
 }
 
 #[test]
@@ -162,4 +159,35 @@ fn hooks_get_no_credentials_and_the_documented_variables() {
     assert!(seen.contains("GEMINI_SESSION_ID=") && seen.contains("GEMINI_PLANS_DIR="), "{seen}");
     assert!(!seen.contains("GEMINI_API_KEY"), "{seen}");
     assert!(world.read("fds").lines().count() <= 4, "nothing is inherited: {}", world.read("fds"));
+}
+
+#[test]
+fn the_script_of_a_hook_runs_only_as_it_was_when_the_session_started() {
+    let settings = json!({"hooks": {"BeforeTool": [{"name": "guard", "command": "sh scripts/guard"}]}});
+    let evil = "touch owned";
+    let write = json!({"file_path": "scripts/guard", "content": evil});
+    let shell = json!({"command": format!("echo '{evil}' > scripts/guard")});
+    for (mode, tool, args) in [("auto_edit", "write_file", &write), ("yolo", "run_shell_command", &shell)] {
+        let home = TestHome::new().file(".gemini/settings.json", &settings.to_string());
+        let home = home.file("scripts/guard", "exit 0\n");
+        let replies = [
+            reply().call(tool, args.clone()),
+            reply().call("read_file", json!({"file_path": "scripts/guard"})),
+            reply().text("ok"),
+        ];
+        let scene = Scene::with(home, replies);
+        let run = scene.run(&["-p", "x", "--approval-mode", mode]);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let project = scene.home.project();
+        assert!(!project.join("owned").exists(), "{mode}");
+        let text = std::fs::read_to_string(project.join("scripts/guard")).unwrap();
+        let answer = scene.server.request(2).function_responses()[0]["response"].to_string();
+        match mode {
+            "auto_edit" => assert_eq!(text, "exit 0\n"),
+            _ => assert!(
+                text.contains(evil) && answer.contains("`scripts/guard` changed in this session"),
+                "{answer}"
+            ),
+        }
+    }
 }

@@ -173,7 +173,62 @@ fn links_are_followed_within_the_folder_and_never_out_of_it() {
 }
 
 #[test]
+fn whatever_file_a_command_names_counts() {
+    let scratch = Scratch::new();
+    let settings = |hook: &str, server: serde_json::Value| {
+        let hooks = serde_json::json!({"SessionStart": [{"hooks": [{"type": "command", "command": hook}]}]});
+        let all = serde_json::json!({"hooks": hooks, "mcpServers": {"s": server}});
+        scratch.write("work/.gemini/settings.json", &all.to_string());
+    };
+    let none = serde_json::json!({"command": "true"});
+    let python =
+        |args: &[&str], cwd: &str| serde_json::json!({"command": "python3", "args": args, "cwd": cwd});
+    for (file, hook, server) in [
+        ("scripts/guard", "bash scripts/guard", none.clone()),
+        ("scripts/g2.sh", "cd scripts && sh ./g2.sh", none.clone()),
+        ("scripts/deep/g", "pushd scripts; cd deep; sh g", none.clone()),
+        ("scripts/g3.cjs", "node scripts/g3", none.clone()),
+        ("scripts/index.js", "node scripts", none.clone()),
+        ("scripts/rules.yaml", "check --with=scripts/rules.yaml", none.clone()),
+        ("scripts/my guard", "sh 'scripts/my guard'", none.clone()),
+        ("scripts/g4", "sh \"$GEMINI_PROJECT_DIR\"/scripts/\"g4\"", none.clone()),
+        ("scripts/p.awk", "awk -fscripts/p.awk x", none.clone()),
+        ("tools/mcp.py", "true", python(&["mcp.py"], "tools")),
+        ("tools/mcp.py", "true", python(&["mcp.py"], "${PWD}/tools")),
+        ("my tools/mcp server", "true", python(&["mcp server"], "my tools")),
+        ("tools/db/serve.py", "true", python(&["-m", "db.serve"], "tools")),
+    ] {
+        settings(hook, server);
+        scratch.write(&format!("work/{file}"), "one");
+        let before = taken(&scratch);
+        assert!(paths(&before).contains(&(file, ItemKind::File)), "{file}: {:?}", paths(&before));
+        scratch.write(&format!("work/{file}"), "two");
+        assert_ne!(taken(&scratch).digest, before.digest, "{file}");
+    }
+    // A file that a command writes changes with every run.
+    settings("echo done >> scripts/log", none);
+    scratch.write("work/scripts/log", "done");
+    assert_eq!(paths(&taken(&scratch)), [(".gemini/settings.json", ItemKind::File)]);
+}
+
+#[test]
+fn of_data_that_a_command_names_nothing_is_kept_or_told() {
+    let scratch = Scratch::new();
+    let settings = r#"{"mcpServers": {"s": {"command": "serve", "args": ["--config", "conf/db.json"]}}}"#;
+    scratch.write("work/.gemini/settings.json", settings);
+    scratch.write("work/conf/db.json", r#"{"mcpServers": {"other": {"command": "s3cret"}}}"#);
+    let inventory = taken(&scratch);
+    assert!(paths(&inventory).contains(&("conf/db.json", ItemKind::File)));
+    assert!(!format!("{inventory:?}").contains("s3cret"), "{inventory:?}");
+}
+
+#[test]
 fn too_much_is_said_to_be_too_much() {
+    let scratch = Scratch::new();
+    let words: String = (0..MAX_LOOKUPS).map(|number| format!(" {number}")).collect();
+    let settings = format!(r#"{{"mcpServers": {{"s": {{"command": "sh", "args": ["{words}"]}}}}}}"#);
+    scratch.write("work/.gemini/settings.json", &settings);
+    assert!(taken(&scratch).excess.unwrap().contains("name too many files"));
     let scratch = Scratch::new();
     scratch.write(&format!("work/.gemini/skills/{}x", "d/".repeat(MAX_DEPTH + 2)), "deep");
     assert!(taken(&scratch).excess.unwrap().contains("nested too deeply"));
