@@ -149,10 +149,11 @@ mod tests {
 
     #[test]
     fn arguments_keep_their_names_and_whether_they_are_equal() {
+        // The hashes are random: what must not occur in them has letters that they cannot have.
         let args =
-            json!({"path": "/home/ada/a", "n": 4711, "deep": {"hunter2": [1]}, "on": true, "pin4711": 1});
+            json!({"path": "/home/max/a", "n": 4711, "deep": {"hunter2": [1]}, "on": true, "pin4711": 1});
         let hidden = Value::Object(hide().arguments(args.as_object().unwrap())).to_string();
-        for secret in ["ada", "4711", "hunter2"] {
+        for secret in ["/max", ":4711", "pin4711", "hunter2"] {
             assert!(!hidden.contains(secret), "{hidden}");
         }
         assert!(hidden.contains(r#""path":"text(11) "#) && hidden.contains(r#""on":true"#), "{hidden}");
