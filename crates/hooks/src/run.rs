@@ -90,9 +90,10 @@ pub(crate) async fn run(
     // A model could switch a guard off by changing it.
     let is_required = hook.required || hook.event.can_block() && changed.is_some();
     if reading.failed && is_required && reading.answer.decision < Decision::Deny {
+        let required = if hook.required { "required " } else { "" };
         let why = reading.warning.clone().unwrap_or_else(|| format!("failed: {ending}"));
         reading.answer.decision = Decision::Deny;
-        reading.answer.reason = Some(format!("The required hook `{}` {why}", plain(hook.title())));
+        reading.answer.reason = Some(format!("The {required}hook `{}` {why}", plain(hook.title())));
     }
     HookRun {
         hook: Arc::clone(hook),

@@ -382,8 +382,8 @@ mod tests {
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(serde_json::from_str::<Vec<Known<'_>>>(&text).unwrap().len(), 3, "gemini-cli can read it");
         OpenOptions::new().write(true).open(&path).unwrap().set_len(MAX_SESSION_BYTES + 1).unwrap();
-        assert_eq!(log_prompt(dir.path(), &a, "anew", at(3)).unwrap(), 0);
-        assert_eq!(logged_prompts(dir.path()), ["anew"]);
+        assert_eq!(log_prompt(dir.path(), &a, "again", at(3)).unwrap(), 0);
+        assert_eq!(logged_prompts(dir.path()), ["again"]);
         let aside = dir.path().join(format!("logs.json.full.{}.bak", at(3).millis()));
         assert_eq!(fs::metadata(aside).unwrap().len(), MAX_SESSION_BYTES + 1);
     }

@@ -35,7 +35,7 @@ mod tests {
             let today = || days[looks.replace(looks.get() + 1)];
             within(today, || {
                 ran.set(ran.get() + 1);
-                assert!(ran.get() == runs, "the counters began anew");
+                assert!(ran.get() == runs, "the counters started again");
             });
             assert_eq!(ran.get(), runs);
         }

@@ -61,7 +61,8 @@ enum Stamp {
     Absent,
     File {
         facts: Facts,
-        hash: [u8; 32],
+        /// `None` if it can be run but not read.
+        hash: Option<[u8; 32]>,
     },
 }
 
@@ -91,7 +92,7 @@ impl NamedScripts {
             (Stamp::Absent, None) => true,
             (Stamp::File { facts, .. }, Some(now)) if *facts == now => true,
             // The same was written again, or its mode changed.
-            (Stamp::File { hash, .. }, Some(_)) => hash_of(file).is_some_and(|now| now == *hash),
+            (Stamp::File { hash, .. }, Some(_)) => hash.is_some() && hash_of(file) == *hash,
             (Stamp::Absent, Some(_)) | (Stamp::File { .. }, None) => false,
         };
         self.0.iter().find(|(file, then)| !is_same(file, then)).map(|(file, _)| file.as_path())
@@ -213,9 +214,10 @@ fn is_inside(file: &Path, root: &Path) -> bool {
 }
 
 fn stamp(file: &Path) -> Stamp {
-    match (facts(file), hash_of(file)) {
-        (Some(facts), Some(hash)) => Stamp::File { facts, hash },
-        _ => Stamp::Absent,
+    // Only regular files are opened: a pipe would wait for a writer.
+    match facts(file) {
+        Some(facts) => Stamp::File { facts, hash: hash_of(file) },
+        None => Stamp::Absent,
     }
 }
 
@@ -293,5 +295,14 @@ mod tests {
         fs::remove_file(root.join("later")).unwrap();
         fs::remove_file(root.join("guard")).unwrap();
         assert_eq!(scripts.changed(), Some(root.join("guard").as_path()));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_pipe_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("guard");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert_eq!(NamedScripts::of_command("sh guard", folder.path()).changed(), None);
     }
 }
