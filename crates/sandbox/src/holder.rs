@@ -80,8 +80,9 @@ pub(crate) struct Holder {
     id: i32,
     /// Its namespaces, for another set of rights in the same session.
     pub(crate) namespaces: Vec<OwnedFd>,
-    /// The view of the file system, if it shares processes with another holder, which outlive it.
-    shared_view: Option<u64>,
+    /// The view of the file system, if it shares processes with another holder, which outlive it. It is kept open
+    /// because the kernel gives the number of a view that has ended to the next one, of any program.
+    shared_view: Option<OwnedFd>,
 }
 
 /// Runs a holder if this process was started as one; call it first in `main`, while there is one thread. Returns the
@@ -124,8 +125,7 @@ impl Holder {
                 // From here on, a wrapper's output and a full pipe do not matter.
                 drop(errors);
                 let (control, monitor) = (Some(Mutex::new(control)), Some(Mutex::new(monitor)));
-                let view = if setup.join.is_empty() { None } else { namespaces.pop() };
-                let shared_view = view.and_then(|view| rustix::fs::fstat(view).ok()).map(|view| view.st_ino);
+                let shared_view = if setup.join.is_empty() { None } else { namespaces.pop() };
                 let listeners = namespaces.split_off(namespaces.len().saturating_sub(setup.listen.len()));
                 let process = Mutex::new(process);
                 let holder = Self { control, monitor, process, id, namespaces, shared_view };
@@ -237,8 +237,9 @@ impl Drop for Holder {
         drop((self.control.take(), self.monitor.take()));
         let deadline = Instant::now() + END_LIMIT;
         wait_or_kill(&mut self.process.locked(), deadline);
-        if let Some(view) = self.shared_view {
-            end_all_in(view, deadline);
+        let view = self.shared_view.as_ref().and_then(|view| rustix::fs::fstat(view).ok());
+        if let Some(view) = view {
+            end_all_in(view.st_ino, deadline);
         }
     }
 }

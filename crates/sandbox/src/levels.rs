@@ -419,7 +419,9 @@ impl Sandbox {
     /// The same with those that were replaced and whose commands may still run.
     pub(crate) fn holder_ids(&self) -> Vec<i32> {
         let session = self.held.locked();
-        session.holder.iter().chain(&session.older).map(|holder| holder.id()).collect()
+        // The number of a process that has ended may be another program's by now.
+        let alive = session.holder.iter().chain(&session.older).filter(|holder| holder.is_alive());
+        alive.map(|holder| holder.id()).collect()
     }
 
     /// A way out was closed; it can be opened again.

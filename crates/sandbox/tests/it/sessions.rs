@@ -305,6 +305,53 @@ fn a_right_ends_with_its_holder_whatever_its_commands_do() {
 }
 
 #[test]
+fn the_end_of_a_right_kills_no_program_that_started_after_its_processes_had_ended() {
+    let Some(scene) = Scene::new(Level::Namespaces, false) else { return };
+    let more = SandboxRequest { network: false, ..request(scene.folder.path(), Level::Namespaces) };
+    let with = Scene { sandbox: scene.sandbox.with_rights(&more).unwrap(), ..scene };
+    let view = with.shell("readlink /proc/self/ns/mnt").1.trim().to_owned();
+    assert!(view.starts_with("mnt:["), "{view}");
+    let inside = || {
+        let all = process_table::processes().into_iter().map(|process| process.id);
+        let is_inside = |id: &i32| {
+            fs::read_link(format!("/proc/{id}/ns/mnt")).is_ok_and(|own| own.as_os_str() == view.as_str())
+        };
+        all.filter(is_inside).collect::<Vec<_>>()
+    };
+    for process in inside() {
+        let _ = Command::new("kill").args(["-9", &process.to_string()]).status();
+    }
+    eventually("all have ended", || inside().is_empty());
+    // The kernel gives the lowest free number to the next view.
+    let user: &[&str] = if rustix::process::geteuid().is_root() { &[] } else { &["--user"] };
+    let mut others: Vec<Child> = (0..32)
+        .map_while(|_| {
+            let sleeps = ["--mount", "sleep", "600"];
+            let unshare = Command::new("unshare").args(user).args(sleeps).stderr(Stdio::null()).spawn();
+            unshare.ok()
+        })
+        .collect();
+    let own = fs::read_link("/proc/self/ns/mnt").unwrap();
+    let is_apart = |other: &mut Child| {
+        let has_ended = other.try_wait().unwrap().is_some();
+        has_ended || fs::read_link(format!("/proc/{}/ns/mnt", other.id())).is_ok_and(|view| view != own)
+    };
+    eventually("all have their views", || others.iter_mut().all(is_apart));
+    let mut number =
+        || others.iter_mut().filter_map(|other| other.try_wait().ok()).filter(Option::is_none).count();
+    let before = number();
+    let Scene { sandbox, .. } = with;
+    drop(sandbox);
+    std::thread::sleep(Duration::from_millis(100));
+    let after = number();
+    for mut other in others {
+        let _ = other.kill();
+        let _ = other.wait();
+    }
+    assert_eq!(after, before, "programs of others were killed");
+}
+
+#[test]
 fn a_level_that_worked_before_starts_no_process_until_the_first_command() {
     for first in levels(true) {
         let level = first.sandbox.level();
