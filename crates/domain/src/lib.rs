@@ -21,6 +21,7 @@ pub mod failure;
 pub mod file_view;
 pub mod hex;
 pub mod id;
+pub mod json;
 pub mod model;
 pub mod panel;
 pub mod path_display;
