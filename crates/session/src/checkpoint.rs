@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::files::{self, FileError, FileLock, LockError, MAX_SESSION_BYTES, Mode};
 use pollux_domain::content::Content;
+use pollux_domain::json::parse_lenient_str;
 use pollux_domain::percent;
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
@@ -108,7 +109,7 @@ pub fn list_checkpoints(temp: &Path) -> Vec<CheckpointInfo> {
 }
 
 fn parse(text: &str) -> Checkpoint {
-    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    let value: Value = parse_lenient_str(text).unwrap_or_default();
     let (history, auth_type) = match value {
         Value::Array(items) => (items, None),
         Value::Object(mut fields) => match fields.remove("history") {

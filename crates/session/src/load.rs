@@ -14,6 +14,7 @@ use std::time::UNIX_EPOCH;
 
 use pollux_domain::JsonObject;
 use pollux_domain::id::SessionId;
+use pollux_domain::json::parse_lenient_str;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
@@ -164,7 +165,7 @@ fn streamed(path: &Path, stamp: FileStamp, blobs: &Blobs) -> Option<Decoded> {
     let mut buffer = Vec::new();
     for index in 0..stream.len() {
         let text = stream.text(index, &mut buffer).ok()?;
-        let fields: JsonObject = serde_json::from_str(&text).ok()?;
+        let fields: JsonObject = parse_lenient_str(&text).ok()?;
         // The generated id of a message depends on all others.
         fields.get("id").filter(|id| id.is_string())?;
         let (message, lost) = decoded(fields.into(), blobs);

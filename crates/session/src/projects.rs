@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::files::read_text;
 use pollux_config::paths::{Home, sha256_hex};
+use pollux_domain::json::parse_lenient_str;
 use serde_json::Value;
 
 use crate::listing::{project_hash, session_files};
@@ -62,7 +63,7 @@ impl Register {
     fn read(home: &Home) -> Self {
         let mut register = Self::default();
         let text = read_text(&home.projects_file()).ok().flatten().unwrap_or_default();
-        let value: Value = serde_json::from_str(&text).unwrap_or_default();
+        let value: Value = parse_lenient_str(&text).unwrap_or_default();
         for (path, slug) in value.get("projects").and_then(Value::as_object).into_iter().flatten() {
             let Some(slug) = slug.as_str().filter(|slug| is_slug(slug)) else { continue };
             register.by_slug.insert(slug.to_owned(), PathBuf::from(path));

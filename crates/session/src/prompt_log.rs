@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::files::{self, FileError, FileLock, LockError, MAX_SESSION_BYTES, Mode};
 use pollux_domain::id::SessionId;
+use pollux_domain::json::{parse_lenient_str, replace_unpaired};
 use pollux_domain::time::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -113,7 +114,8 @@ fn append_in_place(path: &Path, session: &SessionId, prompt: &str, now: Timestam
     file.read_exact_at(&mut end, begin).ok()?;
     let entries = end.strip_suffix(LOG_END)?;
     let last = entries.get(memchr::memmem::rfind(entries, b"\n  {\n")?..)?;
-    let last: Known<'_> = serde_json::from_slice(last).ok()?;
+    let last = replace_unpaired(std::str::from_utf8(last).ok()?);
+    let last: Known<'_> = serde_json::from_str(&last).ok()?;
     let number = last.number.checked_add(1).filter(|_| last.session == session.as_str())?;
     let added = format!(",\n  {}\n]", indented(session, number, prompt, now));
     replace_end(&file, length, added.as_bytes()).ok()?;
@@ -159,13 +161,15 @@ fn without_torn_end(text: &str) -> Option<String> {
     let good = text.as_bytes().get(..bad.min(text.len()))?;
     let end = memchr::memmem::rfind(good, b"\n  }")? + b"\n  }".len();
     let whole = format!("{}\n]", text.get(..end)?);
-    serde_json::from_str::<Vec<Known<'_>>>(&whole).is_ok().then_some(whole)
+    serde_json::from_str::<Vec<Known<'_>>>(&replace_unpaired(&whole)).is_ok().then_some(whole)
 }
 
 /// The number of a prompt and the log with it at its end; nothing if the log is not in order. Its entries are looked at
 /// but not taken apart.
 fn appended(text: &str, session: &SessionId, prompt: &str, now: Timestamp) -> Option<(u64, String)> {
-    let known: Vec<Known<'_>> = serde_json::from_str(text).ok()?;
+    // Only what is looked at is replaced; the text itself stays as it is.
+    let readable = replace_unpaired(text);
+    let known: Vec<Known<'_>> = serde_json::from_str(&readable).ok()?;
     let own = known.iter().filter(|entry| entry.session == session.as_str());
     let number = own.map(|entry| entry.number).max().map_or(0, |last| last + 1);
     let before = text.trim_end().strip_suffix(']')?.trim_end();
@@ -178,7 +182,7 @@ fn appended(text: &str, session: &SessionId, prompt: &str, now: Timestamp) -> Op
 pub fn logged_prompts(temp: &Path) -> Vec<String> {
     let Ok(Some(text)) = read_lossy(&temp.join("logs.json")) else { return Vec::new() };
     // Logs can be long, so only the needed fields are decoded.
-    let decoded = |text: &str| serde_json::from_str::<Vec<Line>>(text).ok();
+    let decoded = |text: &str| parse_lenient_str::<Vec<Line>>(text).ok();
     let lines = decoded(&text).or_else(|| decoded(&without_torn_end(&text)?)).unwrap_or_default();
     let mut prompts: Vec<(Option<Timestamp>, String)> = lines
         .into_iter()
@@ -232,7 +236,7 @@ enum Content {
 
 fn read(text: Option<String>) -> Content {
     let Some(text) = text else { return Content::Entries(Vec::new()) };
-    match serde_json::from_str(&text) {
+    match parse_lenient_str(&text) {
         Err(_) => Content::Bad("invalid_json"),
         Ok(Value::Array(mut entries)) => {
             entries.retain(is_entry);

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use pollux_domain::json::parse_lenient_str;
+
 /// The text of a JSON value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Raw<'a>(&'a str);
@@ -80,7 +82,7 @@ pub(crate) fn string(fields: &Fields<'_>, key: &str) -> Option<String> {
 
 /// A value that is a string.
 pub(crate) fn text(value: Raw<'_>) -> Option<String> {
-    value.0.starts_with('"').then(|| serde_json::from_str(value.0).ok())?
+    value.0.starts_with('"').then(|| parse_lenient_str(value.0).ok())?
 }
 
 struct Cursor<'a> {
@@ -120,7 +122,7 @@ impl<'a> Cursor<'a> {
             let name = self.value()?;
             let name = match name.0.strip_prefix('"')?.strip_suffix('"')? {
                 plain if !plain.contains('\\') => Cow::Borrowed(plain),
-                _ => Cow::Owned(serde_json::from_str(name.0).ok()?),
+                _ => Cow::Owned(parse_lenient_str(name.0).ok()?),
             };
             self.take(b':')?;
             fields.push((name, self.value()?));

@@ -15,6 +15,7 @@ mod tests;
 
 pub(crate) use medium::replace_file;
 pub(crate) use new_file::draft_path;
+pub(crate) use unsynced::SyncedFile;
 pub use resume::ResumeError;
 
 use std::io;

@@ -49,7 +49,7 @@ pub(crate) fn keep_synced(session: &Path, note: &[u8]) {
     keep(session, note);
     let path = path_of(session);
     let _ = File::open(&path).and_then(|file| files::sync(&file));
-    files::sync_folder(path.parent().unwrap_or(Path::new("")));
+    let _ = files::sync_folder(path.parent().unwrap_or(Path::new("")));
 }
 
 /// Adds a note behind those whose writes may not be on the disk yet. It is not synced, because the disk does not answer.

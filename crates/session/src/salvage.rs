@@ -4,6 +4,7 @@
 //! a complete field of a message, a complete call, or a complete field of a call. A partial result or prompt is
 //! never presented as complete.
 
+use pollux_domain::json::parse_lenient;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -50,7 +51,7 @@ fn close(bytes: &[u8], outer: usize) -> Option<Value> {
     let exits = Scanner::new(sound, outer).exits();
     exits.iter().rev().take(ATTEMPTS).find_map(|exit| {
         let text = [bytes.get(..exit.at)?, &exit.closers].concat();
-        serde_json::from_slice(&text).ok()
+        parse_lenient(&text).ok()
     })
 }
 

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
+use pollux_domain::json::{parse_lenient, parse_lenient_str};
 use serde_json::Value;
 
 use crate::load::{self, FileStamp, LoadError, RepairNote, stamp_of};
@@ -190,9 +191,9 @@ pub(crate) fn readable(bytes: &[u8]) -> Option<Readable> {
         MessagePlace::File { at, length } => {
             let (at, length) = (usize::try_from(*at).ok()?, usize::try_from(*length).ok()?);
             let text = bytes.get(at..at.checked_add(length)?)?;
-            serde_json::from_str(&lossy(text)).ok().or_else(|| salvage::message(text))
+            parse_lenient(text).ok().or_else(|| salvage::message(text))
         }
-        MessagePlace::Memory(text) => serde_json::from_str(text).ok(),
+        MessagePlace::Memory(text) => parse_lenient_str(text).ok(),
     };
     let messages: Vec<Value> = found.places.iter().filter_map(message).collect();
     Some(Readable { unreadable: found.places.len() - messages.len(), meta: found.meta, messages })
@@ -210,7 +211,7 @@ struct Found {
 fn single(path: &Path, scanned: Scanned) -> Result<Option<Found>, LoadError> {
     let mut meta = JsonObject::new();
     for (key, value) in scanned.fields {
-        let Ok(value) = serde_json::from_str(&lossy(&value)) else { return Ok(None) };
+        let Ok(value) = parse_lenient(&value) else { return Ok(None) };
         meta.insert(key, value);
     }
     if !meta.get("sessionId").is_some_and(Value::is_string) {

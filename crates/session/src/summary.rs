@@ -5,11 +5,12 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Wri
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use pollux_domain::json::parse_lenient;
 use serde_json::{Value, json};
 
 use crate::load::{self, LoadError};
 use crate::lock::{Lock, LockError};
-use crate::recorder::replace_file;
+use crate::recorder::{SyncedFile, replace_file};
 use crate::redo;
 use crate::stream::Stream;
 
@@ -89,9 +90,19 @@ fn write_title(path: &Path, title: &str, existing: Existing) -> Result<bool, Sum
         }
         return Ok(retitle(path, title).map_err(|source| failed(path, source))?.is_some());
     }
-    let mut file = OpenOptions::new().append(true).open(path).map_err(|source| failed(path, source))?;
-    file.write_all(title_record(title).as_bytes()).map_err(|source| failed(path, source))?;
+    let file = OpenOptions::new().write(true).open(path).map_err(|source| failed(path, source))?;
+    append_synced(&file, title_record(title).as_bytes()).map_err(|source| failed(path, source))?;
     Ok(true)
+}
+
+/// Adds bytes at the end of a file and syncs them. If that fails, the file is cut back: half a record would be a damaged
+/// end.
+pub(crate) fn append_synced(file: &dyn SyncedFile, bytes: &[u8]) -> io::Result<()> {
+    let length = file.len()?;
+    file.write_all_at(bytes, length).and_then(|()| file.sync()).inspect_err(|_| {
+        // The first error is the one to report.
+        let _ = file.set_len(length);
+    })
 }
 
 /// Finishes a write that a redo note is about: the note does not fit a file in which everything has moved. False if the
@@ -164,7 +175,7 @@ fn place_behind(path: &Path, from: u64, known: &Value) -> io::Result<Option<Rang
     let rest = tail.get(at + TITLE.len()..).unwrap_or_default();
     let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let value = line.strip_suffix(b",").unwrap_or(line);
-    if serde_json::from_slice::<Value>(value).ok().as_ref() != Some(known) {
+    if parse_lenient::<Value>(value).ok().as_ref() != Some(known) {
         return Ok(None);
     }
     let start = from + (at + TITLE.len()) as u64;
@@ -197,7 +208,7 @@ fn is_log(path: &Path) -> io::Result<bool> {
     let mut file = File::open(path)?;
     let mut first = Vec::new();
     BufReader::new(&file).take(MAX_HEAD).read_until(b'\n', &mut first)?;
-    let meta: Value = serde_json::from_slice(&first).unwrap_or_default();
+    let meta: Value = parse_lenient(&first).unwrap_or_default();
     let mut last = [0];
     if file.metadata()?.len() > 0 {
         file.seek(SeekFrom::End(-1))?;

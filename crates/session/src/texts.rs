@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use pollux_domain::json::parse_lenient_str;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
@@ -44,7 +45,7 @@ pub(crate) fn whole<'a>(text: &'a str, blobs: &Blobs) -> Cow<'a, str> {
     if !text.contains(blobs::FIELD) {
         return Cow::Borrowed(text);
     }
-    match serde_json::from_str(text) {
+    match parse_lenient_str(text) {
         Ok(Value::Object(mut fields)) => {
             blobs::resolve(blobs, &mut fields);
             Cow::Owned(Value::Object(fields).to_string())

@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use pollux_domain::id::SessionId;
+use pollux_domain::json::parse_lenient_str;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -170,7 +171,7 @@ impl Counts {
             self.unanswered += view.calls().iter().filter(is_open).count();
         }
         if text.contains(blobs::FIELD)
-            && let Ok(Value::Object(mut fields)) = serde_json::from_str(text)
+            && let Ok(Value::Object(mut fields)) = parse_lenient_str(text)
         {
             self.lost += blobs::resolve(blobs, &mut fields);
         }

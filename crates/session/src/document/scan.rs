@@ -1,6 +1,7 @@
 //! Reads our layout, complete or truncated at any byte.
 
 use pollux_domain::JsonObject;
+use pollux_domain::json::parse_lenient;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -96,7 +97,7 @@ fn is_stamp(value: &Value) -> bool {
 fn field(line: &[u8]) -> Option<(String, Value)> {
     let body = line.strip_prefix(b"  ")?.strip_suffix(b",")?;
     let object = [b"{", body, b"}"].concat();
-    let fields: JsonObject = serde_json::from_slice(&object).ok()?;
+    let fields: JsonObject = parse_lenient(&object).ok()?;
     let mut fields = fields.into_iter();
     match (fields.next(), fields.next()) {
         (Some((key, value)), None) if key != "messages" => Some((key, value)),
@@ -233,7 +234,7 @@ fn read_message(bytes: &[u8]) -> Option<Value> {
     if !bytes.starts_with(b"{") {
         return None;
     }
-    serde_json::from_slice(bytes).or_else(|_| serde_json::from_str(&String::from_utf8_lossy(bytes))).ok()
+    parse_lenient(bytes).ok()
 }
 
 impl Document {

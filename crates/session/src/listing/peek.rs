@@ -6,6 +6,7 @@ use std::path::Path;
 
 use pollux_domain::JsonObject;
 use pollux_domain::id::SessionId;
+use pollux_domain::json::parse_lenient;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
@@ -94,7 +95,7 @@ enum Line {
 
 fn first_prompt(line: &[u8]) -> Line {
     let line = line.strip_suffix(b",").unwrap_or(line);
-    let Some(Ok(fields)) = line.strip_prefix(b"    ").map(serde_json::from_slice::<JsonObject>) else {
+    let Some(Ok(fields)) = line.strip_prefix(b"    ").map(parse_lenient::<JsonObject>) else {
         return Line::NotAMessage;
     };
     match message_from_json(String::new(), fields.into()) {
@@ -155,7 +156,7 @@ fn first_meta(path: &Path) -> Option<JsonObject> {
         // The metadata line of a record log.
         Head::Foreign => {
             let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            serde_json::from_slice(line).unwrap_or_default()
+            parse_lenient(line).unwrap_or_default()
         }
     })
 }

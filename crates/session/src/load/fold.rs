@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use pollux_domain::JsonObject;
+use pollux_domain::json::parse_lenient;
 use serde_json::Value;
 
 use super::{LoadError, RepairNote, log};
@@ -133,16 +134,9 @@ fn from_object(path: &Path, text: &[u8]) -> Result<Folded, LoadError> {
     Ok(Folded { meta, messages, layout: Layout::Other, repaired })
 }
 
-/// Parses JSON, replacing invalid UTF-8.
+/// Parses JSON. A broken character must not cost a whole message.
 pub(super) fn parse_lossy(text: &[u8]) -> Option<Value> {
-    match serde_json::from_slice(text) {
-        Ok(value) => Some(value),
-        // A broken character must not cost a whole message.
-        Err(_) if std::str::from_utf8(text).is_err() => {
-            serde_json::from_str(&String::from_utf8_lossy(text)).ok()
-        }
-        Err(_) => None,
-    }
+    parse_lenient(text).ok()
 }
 
 /// Gives every message an id that has none; the same file always gets the same ones. True if one had none.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::thread;
 
 use pollux_domain::JsonObject;
+use pollux_domain::json::parse_lenient;
 use serde_json::Value;
 
 use super::fold::name_message;
@@ -235,8 +236,7 @@ fn read_items(items: Vec<Item>, blobs: &Blobs) -> (Vec<Message>, usize) {
 
 /// A line that is an object and nothing else.
 fn object(line: &[u8]) -> Option<JsonObject> {
-    // Checked once as a whole, which is faster than string by string.
-    serde_json::from_str(std::str::from_utf8(line).ok()?).ok()
+    parse_lenient(line).ok()
 }
 
 fn bytes_at(file: &File, range: Range<u64>) -> Option<Vec<u8>> {

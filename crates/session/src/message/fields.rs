@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{AnswerFields, Body, Part};
+use pollux_domain::json::parse_lenient_str;
 use serde_json::Value;
 
 use crate::{blobs, raw};
@@ -41,7 +42,7 @@ impl MessageFields {
         let text = piece.get(line.clone())?;
         let mut reader = Reader { piece, end: line.end, at: line.start };
         let read = reader.message().filter(|_| reader.is_at_end());
-        read.or_else(|| serde_json::from_str::<JsonObject>(text).ok().map(Self::from))
+        read.or_else(|| parse_lenient_str::<JsonObject>(text).ok().map(Self::from))
     }
 
     /// The fields as JSON; `None` if some were read already.
@@ -241,7 +242,7 @@ impl<'a> Reader<'a> {
         }
         let value = raw::first(self.rest()?)?.get();
         self.at += value.len();
-        serde_json::from_str(value).ok()
+        parse_lenient_str(value).ok()
     }
 
     fn rest(&self) -> Option<&'a str> {
@@ -358,7 +359,6 @@ mod tests {
         let odd = [
             answer(&format!("{{\"output\":\"{long}\t\"}}")),
             answer(&format!("{{\"output\":\"{long}\"]")),
-            answer(r#"{"output":"\ud83d"}"#),
             answer(r#"{"output":1e999}"#),
             answer("{]"),
         ];

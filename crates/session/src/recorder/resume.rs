@@ -243,7 +243,7 @@ pub(super) fn keep_copy(path: &Path, bytes: &[u8], why: &str, stamp: FileStamp) 
             Ok(mut file) => {
                 file.write_all(bytes)?;
                 file.sync_all()?;
-                files::sync_folder(path.parent().unwrap_or(Path::new("")));
+                files::sync_folder(path.parent().unwrap_or(Path::new("")))?;
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use pollux_config::files::{self, Mode};
 use pollux_domain::JsonObject;
+use pollux_domain::json::parse_lenient_str;
 use serde_json::{Value, json};
 
 use super::Form;
@@ -93,7 +94,7 @@ fn write_document(file: &mut File, head: &[u8], stream: &Stream) -> io::Result<u
 
 /// A message that has a name; one without is named by the reader of whole files.
 fn message(stream: &Stream, index: usize, buffer: &mut Vec<u8>) -> io::Result<Value> {
-    let message: Value = serde_json::from_str(&stream.text(index, buffer)?)?;
+    let message: Value = parse_lenient_str(&stream.text(index, buffer)?)?;
     match message.get("id") {
         Some(Value::String(_)) => Ok(message),
         Some(_) | None => Err(io::ErrorKind::InvalidData.into()),

@@ -270,7 +270,7 @@ impl Group {
             file.sync()?;
         }
         if let Some(folder) = &self.folder {
-            files::sync_folder(folder);
+            files::sync_folder(folder)?;
         }
         Ok(())
     }

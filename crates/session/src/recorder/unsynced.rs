@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 16 << 20;
 const PIECE: usize = 64;
 
 /// A file that is synced. Tests bring one whose disk fails.
-pub(super) trait SyncedFile: fmt::Debug + Send + Sync {
+pub(crate) trait SyncedFile: fmt::Debug + Send + Sync {
     fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
     fn set_len(&self, length: u64) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;

@@ -5,6 +5,7 @@ use std::io::{self, BufRead};
 
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
+use pollux_domain::json::parse_lenient_str;
 use serde_json::Value;
 
 use super::{Found, MessagePlace, lossy};
@@ -57,7 +58,7 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Found>> {
                 None
             }
             None if records == 1 => return Ok(None),
-            None => serde_json::from_str::<Value>(line.text).is_err().then_some(start),
+            None => parse_lenient_str::<Value>(line.text).is_err().then_some(start),
         };
     }
     if !state.meta.get("sessionId").is_some_and(Value::is_string) {
@@ -122,7 +123,7 @@ impl State {
             }
         }
         for (key, value) in fields.iter().filter(|(key, _)| *key != "messages") {
-            self.meta.insert(key.to_owned(), serde_json::from_str(value.get()).unwrap_or_default());
+            self.meta.insert(key.to_owned(), parse_lenient_str(value.get()).unwrap_or_default());
         }
     }
 }

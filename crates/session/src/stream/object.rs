@@ -4,6 +4,8 @@
 
 use std::io::{self, BufRead};
 
+use pollux_domain::json::parse_lenient;
+
 use super::MessagePlace;
 use crate::raw;
 
@@ -262,7 +264,7 @@ impl Scanner {
 
     fn continue_value(&mut self, byte: u8) {
         if self.depth == 1 && matches!(byte, b',' | b'}') {
-            if let Ok(key) = serde_json::from_slice(&self.key) {
+            if let Ok(key) = parse_lenient(&self.key) {
                 self.found.fields.push((key, std::mem::take(&mut self.value)));
             }
             self.within = if byte == b',' { Within::BeforeKey } else { Within::End };

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pollux_config::files::{self, FileError, Mode};
 use pollux_config::groups::SessionFormat;
+use pollux_domain::json::parse_lenient;
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -112,8 +113,7 @@ fn log(bytes: &[u8], messages_with_ids: Option<Vec<Value>>) -> Vec<u8> {
     let mut kept = bytes.trim_ascii_end();
     loop {
         let last = kept.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-        let is_whole = serde_json::from_slice::<Value>(last.trim_ascii()).is_ok()
-            || serde_json::from_str::<Value>(&String::from_utf8_lossy(last)).is_ok();
+        let is_whole = parse_lenient::<Value>(last.trim_ascii()).is_ok();
         if is_whole || last.is_empty() {
             break;
         }

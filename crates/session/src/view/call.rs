@@ -1,6 +1,7 @@
 //! A read-only view of a tool call for transcripts and search.
 
 use pollux_domain::JsonObject;
+use pollux_domain::json::parse_lenient_str;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
@@ -90,7 +91,7 @@ impl<'a> CallView<'a> {
         let args = self.asked.as_ref().and_then(|asked| asked.get("args"));
         let Some(args) = args.or_else(|| self.record.get("args")) else { return JsonObject::new() };
         let text = raw::text(args).unwrap_or_else(|| args.get().to_owned());
-        serde_json::from_str(&text).unwrap_or_default()
+        parse_lenient_str(&text).unwrap_or_default()
     }
 
     pub(crate) fn has_result(&self) -> bool {
@@ -136,7 +137,7 @@ impl<'a> CallView<'a> {
 
     fn result(&self) -> Value {
         let result = self.record.get("result");
-        result.and_then(|result| serde_json::from_str(result.get()).ok()).unwrap_or_default()
+        result.and_then(|result| parse_lenient_str(result.get()).ok()).unwrap_or_default()
     }
 
     /// The full text of the result, for search.

@@ -7,6 +7,7 @@ use super::*;
 use crate::recorder::medium::SessionFile;
 use crate::recorder::unsynced::SyncedFile;
 use crate::redo;
+use crate::summary::append_synced;
 
 /// A file as Linux treats it: what a failed sync could not write counts as written.
 #[derive(Debug, Default)]
@@ -147,4 +148,56 @@ fn restore_writes_back_what_a_failed_sync_dropped() {
     file.0.locked().memory = b"\0\0\0\0".to_vec();
     syncing.restore();
     assert_eq!(file.0.locked().memory, b"text");
+}
+
+/// A disk that is full after a few bytes.
+#[derive(Debug, Default)]
+struct FullFile(FaultyFile);
+
+impl SyncedFile for FullFile {
+    fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.0.write_all_at(&bytes[..bytes.len() / 2], at)?;
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
+
+#[test]
+fn a_title_in_a_record_log_is_synced_or_cut_off_again() {
+    let file = FaultyFile::failing(0);
+    file.write_all_at(b"{}\n", 0).unwrap();
+    append_synced(&*file, b"title\n").unwrap();
+    assert!(file.is_on_disk());
+    file.fail(1);
+    append_synced(&*file, b"another\n").unwrap_err();
+    assert_eq!(file.0.locked().memory, b"{}\ntitle\n");
+    let full = FullFile::default();
+    append_synced(&full, b"title\n").unwrap_err();
+    assert_eq!(full.len().unwrap(), 0);
+}
+
+#[test]
+fn a_folder_that_cannot_be_synced_is_reported_and_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("chats");
+    let syncing = Syncing::default();
+    syncing.named(&folder);
+    assert!(!syncing.wait());
+    assert!(syncing.take_failure().is_some());
+    std::fs::create_dir(&folder).unwrap();
+    while !syncing.is_synced() {
+        std::thread::yield_now();
+    }
+    assert!(syncing.take_recovery());
 }
