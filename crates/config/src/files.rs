@@ -5,8 +5,10 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 mod lock;
+mod output;
 
 pub use lock::{FileLock, LockError};
+pub use output::{open_append, write_output};
 
 /// Maximum size of state and settings files.
 const MAX_BYTES: u64 = 16 * MIB;
@@ -123,7 +125,8 @@ pub fn read_text_up_to(path: &Path, limit: u64) -> Result<Option<String>, FileEr
 
 /// Replaces a file's content in one step; a reader sees all of the old or all of the new.
 ///
-/// An existing file keeps its mode, a link keeps leading where it led, and missing folders are created.
+/// An existing file keeps its mode, a link keeps leading where it led, and missing folders are created. A pipe or device
+/// is an error; for output that the user named, there is [`write_output`].
 pub fn replace(path: &Path, bytes: &[u8], mode: Mode) -> Result<(), FileError> {
     replace_with(path, mode, |file| file.write_all(bytes))
 }
@@ -134,6 +137,9 @@ pub fn replace_with(
     mode: Mode,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> Result<(), FileError> {
+    if let Some(refused) = output::not_replaceable(path) {
+        return Err(refused);
+    }
     let target = follow(path)?;
     let write = |source| FileError::Write { path: path.to_owned(), source };
     let Some(folder) = target.parent() else {

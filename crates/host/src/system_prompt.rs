@@ -43,7 +43,7 @@ fn is_untrusted(loaded: &Loaded, path: &Path) -> bool {
 /// `GEMINI_WRITE_SYSTEM_MD`: writes the prompt of this run; a warning if that fails.
 pub(super) fn write_system_prompt(loaded: &Loaded, prompt: &str) -> Option<String> {
     let path = prompt_file(&loaded.env, "GEMINI_WRITE_SYSTEM_MD", loaded)?;
-    let written = files::replace(&path, prompt.as_bytes(), files::Mode::Shared);
+    let written = files::write_output(&path, prompt.as_bytes(), files::Mode::Shared);
     if path.starts_with(loaded.project.gemini_dir()) {
         // The user requested this file, so it does not need a second approval.
         let _ = trust::rebind(&loaded.home, loaded.project.root(), &loaded.binding, Some(SystemClock.now()));

@@ -199,7 +199,7 @@ impl Receipt {
         } else {
             format!("{:#}\n", self.json(stats, price))
         };
-        files::replace(file, text.as_bytes(), Mode::Private)
+        files::write_output(file, text.as_bytes(), Mode::Private)
     }
 
     /// The page for people.

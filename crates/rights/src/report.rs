@@ -24,7 +24,7 @@ pub(crate) struct Facts<'a> {
 /// Replaces the file.
 pub(crate) fn write(file: &Path, facts: &Facts<'_>) -> Result<(), FileError> {
     let text = format!("{:#}\n", to_json(facts));
-    files::replace(file, text.as_bytes(), Mode::Private)
+    files::write_output(file, text.as_bytes(), Mode::Private)
 }
 
 fn to_json(facts: &Facts<'_>) -> Value {
