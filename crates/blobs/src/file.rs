@@ -183,7 +183,7 @@ impl FileBlobs {
         } else {
             temp.persist(&path).map_err(|error| failed(error.error))?;
         }
-        files::sync_folder(folder);
+        let _ = files::sync_folder(folder);
         Ok(Version::new(format!("{text}.{number:x}")))
     }
 
@@ -213,7 +213,7 @@ impl FileBlobs {
             }
         }
         if let Some(folder) = path.parent() {
-            files::sync_folder(folder);
+            let _ = files::sync_folder(folder);
         }
         Ok(())
     }

@@ -154,7 +154,8 @@ pub fn replace_with(
     }
     temp.as_file().sync_all().map_err(write)?;
     temp.persist(&target).map_err(|error| write(error.error))?;
-    sync_folder(folder);
+    // The new content is in place, so this must not look as if the old one were.
+    let _ = sync_folder(folder);
     Ok(())
 }
 
@@ -176,7 +177,9 @@ pub fn create_folder(path: &Path, mode: Mode) -> Result<(), FileError> {
     #[cfg(not(unix))]
     let _ = mode;
     builder.create(path).map_err(|source| FileError::CreateFolder { path: path.to_owned(), source })?;
-    above.into_iter().for_each(sync_folder);
+    for folder in above {
+        let _ = sync_folder(folder);
+    }
     Ok(())
 }
 
@@ -221,15 +224,27 @@ pub fn sync(file: &File) -> io::Result<()> {
     }
 }
 
-/// Syncs a folder: a new name in it survives a power cut only then. Not every system can.
-pub fn sync_folder(folder: &Path) {
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+/// Syncs a folder: a new name in it survives a power failure only then. File systems that cannot, and folders that the
+/// user may not list, are tolerated.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
-    if let Ok(folder) = File::open(folder) {
-        let _ = folder.sync_all();
+    {
+        use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let folder = match File::open(folder) {
+            Err(error) if error.kind() == PermissionDenied => return Ok(()),
+            opened => opened?,
+        };
+        match folder.sync_all() {
+            Err(error) if matches!(error.kind(), InvalidInput | Unsupported) => Ok(()),
+            synced => synced,
+        }
     }
     #[cfg(not(unix))]
-    let _ = folder;
+    {
+        let _ = folder;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
