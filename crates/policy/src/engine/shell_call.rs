@@ -354,6 +354,10 @@ impl Engine {
         if verdict.decision != Decision::Allow {
             return;
         }
+        // The user has approved everything for this run, also what a fresh checkout configures.
+        if call.request.mode == ApprovalMode::Yolo {
+            return;
+        }
         let runs_git = understood.parts.iter().any(|part| {
             part.words
                 .first()
@@ -364,9 +368,6 @@ impl Engine {
             let reason =
                 "git runs programs configured in this folder, but the folder is not trusted".to_owned();
             tighten(verdict, Decision::Ask, None, reason);
-        }
-        if call.request.mode == ApprovalMode::Yolo {
-            return;
         }
         let repository = self.embedded_repository(&understood.parts, places);
         if let Some(reason) = repository.or_else(|| self.made_repository(understood, places)) {

@@ -401,7 +401,23 @@ fn git_needs_approval_in_an_untrusted_folder_and_commands_outside_the_workspace(
     assert_eq!(call.on(&engine, Ordinary), Decision::Ask);
     assert_eq!(shell("git status").on(&engine, Ordinary), Decision::Allow);
     engine.options.trusted = false;
-    assert_eq!(shell("git status").on(&engine, Ordinary), Decision::Ask);
+    for mode in [Ordinary, AutoEdit] {
+        assert_eq!(shell("git status").on(&engine, mode), Decision::Ask);
+    }
+}
+
+#[test]
+fn yolo_runs_git_in_a_fresh_checkout_unless_a_rule_denies_it() {
+    let mut engine = load(&Sources::default(), options());
+    engine.options.trusted = false;
+    for command in ["git status", "git init -q . && git add -A", "make", "npm test"] {
+        assert_eq!(shell(command).on(&engine, Yolo), Decision::Allow, "{command}");
+    }
+    let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"git push\"\ndecision = \"deny\"\npriority = 1\n";
+    let mut engine = with(&[(Tier::User, rule)]);
+    engine.options.trusted = false;
+    assert_eq!(shell("git push").on(&engine, Yolo), Decision::Deny);
+    assert_eq!(shell("git pull").on(&engine, Yolo), Decision::Allow);
 }
 
 #[test]
