@@ -8,7 +8,7 @@ use pollux_config::groups::{Redaction, Secret};
 use pollux_config::trust::scripts::NamedScripts;
 use pollux_exec::environment::sanitised;
 use pollux_net::oauth::{GrantType, IdentityProvider, OAuthConfig};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::client_link::ClientLink;
 
@@ -61,10 +61,18 @@ pub struct Auth {
     pub target_service_account: Option<String>,
 }
 
+/// A header that is not sent, because its value is only an unset variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsetHeader {
+    pub name: String,
+    /// `$NAME`, as written.
+    pub variable: String,
+}
+
 /// Why an entry is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Ignored silently: it may adjust a server defined elsewhere.
+    /// It may adjust a server defined elsewhere.
     #[error(
         "Invalid configuration: missing httpUrl (for Streamable HTTP), url (for SSE), and command (for stdio)."
     )]
@@ -75,6 +83,10 @@ pub enum ConfigError {
     BadUrl { url: String },
     #[error("invalid `type` `{given}` (expected `stdio`, `http` or `sse`)")]
     UnknownType { given: String },
+    #[error("`type: {kind}` needs `{key}`")]
+    TypeNeeds { kind: &'static str, key: &'static str },
+    #[error("`type: stdio` cannot be combined with `{key}`")]
+    TypeExcludes { key: &'static str },
     #[error(
         "invalid `oauth.grantType` `{given}` (expected `authorization_code`, `client_credentials` or `cross_app_access`)"
     )]
@@ -103,6 +115,16 @@ impl ServerConfig {
                 target_service_account: fields.text("targetServiceAccount")?,
             },
         })
+    }
+
+    /// The headers of an entry that are not sent. Settings were expanded when they were read.
+    pub fn unset_headers(entry: &Value) -> Vec<UnsetHeader> {
+        let headers = entry.get("headers").and_then(Value::as_object).into_iter().flatten();
+        let unset = headers.filter_map(|(name, value)| {
+            let variable = unset_variable(name, value.as_str()?)?.to_owned();
+            Some(UnsetHeader { name: name.clone(), variable })
+        });
+        unset.collect()
     }
 
     /// A server inside the program that drives the session.
@@ -180,29 +202,59 @@ fn is_reference(text: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
+/// The unset variable that a header's value consists of. `Authorization` may name a scheme before it.
+fn unset_variable<'a>(header: &str, value: &'a str) -> Option<&'a str> {
+    let value = value.trim();
+    let is_authorization = ["authorization", "proxy-authorization"].contains(&header.to_lowercase().as_str());
+    let credentials = match value.split_once(' ') {
+        Some((_, credentials)) if is_authorization => credentials.trim(),
+        Some(_) | None => value,
+    };
+    is_reference(credentials).then_some(credentials)
+}
+
 fn link(fields: &Fields<'_>) -> Result<Link, ConfigError> {
-    let headers = || fields.secrets("headers");
-    if let Some(url) = fields.text("httpUrl")? {
-        return Ok(Link::Http { url: checked(url)?, headers: headers()?, or_sse: false });
+    let headers = || -> Result<Vec<(String, Secret)>, ConfigError> {
+        let mut headers = fields.secrets("headers")?;
+        headers.retain(|(name, value)| unset_variable(name, value.reveal()).is_none());
+        Ok(headers)
+    };
+    let kind = fields.kind()?;
+    let (http_url, url, command) = (fields.text("httpUrl")?, fields.text("url")?, fields.text("command")?);
+    let command = command.filter(|command| !command.trim().is_empty());
+    if let (Some(Kind::Stdio), Some(key)) =
+        (kind, http_url.as_ref().map(|_| "httpUrl").or(url.as_ref().map(|_| "url")))
+    {
+        return Err(match command {
+            Some(_) => ConfigError::TypeExcludes { key },
+            None => ConfigError::TypeNeeds { kind: "stdio", key: "command" },
+        });
     }
-    let kind = fields.text("type")?;
-    if let Some(url) = fields.text("url")? {
-        let (url, headers) = (checked(url)?, headers()?);
-        return match kind.as_deref() {
-            Some("sse") => Ok(Link::Sse { url, headers }),
-            Some("http") => Ok(Link::Http { url, headers, or_sse: false }),
-            None => Ok(Link::Http { url, headers, or_sse: true }),
-            Some(given) => Err(ConfigError::UnknownType { given: given.to_owned() }),
-        };
-    }
-    match fields.text("command")? {
-        Some(command) if !command.trim().is_empty() => Ok(Link::Stdio {
-            command,
-            args: fields.texts("args")?.unwrap_or_default(),
-            env: fields.secrets("env")?,
-            cwd: fields.text("cwd")?.map(PathBuf::from),
-        }),
-        Some(_) | None => Err(ConfigError::NoTransport),
+    match (http_url, url, command) {
+        (Some(_), None, _) if kind == Some(Kind::Sse) => {
+            Err(ConfigError::TypeNeeds { kind: "sse", key: "url" })
+        }
+        (Some(url), _, _) => Ok(Link::Http { url: checked(url)?, headers: headers()?, or_sse: false }),
+        (None, Some(url), _) => {
+            let (url, headers) = (checked(url)?, headers()?);
+            Ok(match kind {
+                Some(Kind::Sse) => Link::Sse { url, headers },
+                Some(Kind::Http | Kind::Stdio) => Link::Http { url, headers, or_sse: false },
+                None => Link::Http { url, headers, or_sse: true },
+            })
+        }
+        (None, None, command) => match (kind, command) {
+            (Some(Kind::Http), _) => Err(ConfigError::TypeNeeds { kind: "http", key: "url" }),
+            (Some(Kind::Sse), _) => Err(ConfigError::TypeNeeds { kind: "sse", key: "url" }),
+            (Some(Kind::Stdio), None) => Err(ConfigError::TypeNeeds { kind: "stdio", key: "command" }),
+            (None, None) => Err(ConfigError::NoTransport),
+            (Some(Kind::Stdio) | None, Some(command)) => Ok(Link::Stdio {
+                command,
+                args: fields.texts("args")?.unwrap_or_default(),
+                env: fields.secrets("env")?,
+                cwd: fields.text("cwd")?.map(PathBuf::from),
+            }),
+        },
     }
 }
 
@@ -250,6 +302,14 @@ fn grant(fields: &Fields<'_>) -> Result<GrantType, ConfigError> {
     }
 }
 
+/// `type`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Stdio,
+    Http,
+    Sse,
+}
+
 struct Fields<'a>(&'a Map<String, Value>);
 
 impl<'a> Fields<'a> {
@@ -285,16 +345,25 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A whole number; as in other settings, `30.0` and `"30"` are accepted, too.
     fn number(&self, key: &str) -> Result<Option<u64>, ConfigError> {
-        match self.0.get(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_u64() {
-                Some(number) => Ok(Some(number)),
-                None => Err(ConfigError::WrongType {
-                    key: key.to_owned(),
-                    expected: "a whole number of milliseconds",
-                }),
-            },
+        let number = match self.0.get(key) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) => text.trim().parse::<Number>().ok(),
+            Some(value) => value.as_number().cloned(),
+        };
+        let wrong =
+            || ConfigError::WrongType { key: key.to_owned(), expected: "a whole number of milliseconds" };
+        number.as_ref().and_then(whole).map(Some).ok_or_else(wrong)
+    }
+
+    fn kind(&self) -> Result<Option<Kind>, ConfigError> {
+        match self.text("type")?.as_deref() {
+            None => Ok(None),
+            Some("stdio") => Ok(Some(Kind::Stdio)),
+            Some("http") => Ok(Some(Kind::Http)),
+            Some("sse") => Ok(Some(Kind::Sse)),
+            Some(given) => Err(ConfigError::UnknownType { given: given.to_owned() }),
         }
     }
 
@@ -331,111 +400,18 @@ impl<'a> Fields<'a> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn kind(entry: &Value) -> String {
-        match ServerConfig::parse("s", entry).map(|config| config.link) {
-            Ok(Link::Stdio { command, args, .. }) => format!("stdio {command} {}", args.join(" ")),
-            Ok(Link::Http { url, or_sse, .. }) => format!("http {url} {or_sse}"),
-            Ok(Link::Sse { url, .. }) => format!("sse {url}"),
-            Ok(Link::Client(_)) => "client".to_owned(),
-            Err(error) => error.to_string(),
-        }
-    }
-
-    #[test]
-    fn the_transport_follows_from_the_keys() {
-        for (entry, expected) in [
-            (json!({"command": "npx", "args": ["-y", "x"]}), "stdio npx -y x"),
-            (json!({"command": "srv", "type": "stdio"}), "stdio srv "),
-            (json!({"url": "https://e/mcp"}), "http https://e/mcp true"),
-            (json!({"url": "https://e/mcp", "type": "http"}), "http https://e/mcp false"),
-            (json!({"url": "http://e/sse", "type": "sse"}), "sse http://e/sse"),
-            (json!({"httpUrl": "http://a/", "url": "http://b/", "command": "c"}), "http http://a/ false"),
-            (json!({"url": "ftp://e"}), "`ftp://e` is not an http:// or https:// URL"),
-            (
-                json!({"url": "http://e", "type": "ws"}),
-                "invalid `type` `ws` (expected `stdio`, `http` or `sse`)",
-            ),
-            (json!({"command": ["x"]}), "`command` must be a string"),
-            (json!({"command": "x", "args": "y"}), "`args` must be a list of strings"),
-            (json!({"command": "x", "env": {"A": []}}), "`env.A` must be a string"),
-            (json!("x"), "`s` must be an object"),
-        ] {
-            assert_eq!(kind(&entry), expected, "{entry}");
-        }
-        let overlay = ServerConfig::parse("s", &json!({"includeTools": ["a"]})).unwrap_err();
-        assert_eq!(overlay, ConfigError::NoTransport);
-    }
-
-    #[test]
-    fn excluded_tools_stay_out_and_included_names_may_carry_arguments() {
-        let entry = json!({"command": "x", "includeTools": ["a", "b(x)", "c"], "excludeTools": ["c"]});
-        let config = ServerConfig::parse("s", &entry).unwrap();
-        let through: Vec<&str> =
-            ["a", "b", "c", "d", "ab"].into_iter().filter(|tool| config.lets_through(tool)).collect();
-        assert_eq!(through, ["a", "b"]);
-    }
-
-    #[test]
-    fn a_process_sees_what_its_entry_gives_it_and_no_other_secret() {
-        let vars = [
-            ("PATH", "/bin"),
-            ("MY_AUTH", "x"),
-            ("GITHUB_TOKEN", "t"),
-            ("EDITOR", "vi"),
-            ("GEMINI_CLI", "0"),
-        ];
-        let env = Env::new(vars.map(|(name, value)| (name.to_owned(), value.to_owned())), "/".into());
-        let entry = json!({"command": "x", "env": {"EDITOR": "ed", "API_KEY": "pa$$word", "GONE": "${MISSING}", "N": 3}});
-        let Link::Stdio { env: own, .. } = ServerConfig::parse("s", &entry).unwrap().link else { panic!() };
-        let mut seen = child_environment(&env, &Redaction::default(), &own);
-        seen.sort();
-        let seen: Vec<String> = seen.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(seen, ["API_KEY=pa$$word", "EDITOR=ed", "GEMINI_CLI=1", "GONE=", "N=3", "PATH=/bin"]);
-    }
-
-    #[test]
-    fn the_oauth_block_says_who_signs_in_and_how() {
-        let read = |oauth: Value| {
-            ServerConfig::parse("s", &json!({"url": "https://e", "oauth": oauth}))
-                .map(|config| config.auth.oauth)
-        };
-        assert_eq!(read(json!({})).unwrap(), OAuthConfig::default());
-        let program = json!({"grantType": "client_credentials", "clientId": "c", "clientSecret": "$UNSET_SECRET",
-            "privateKeyFile": "/etc/key.pem", "keyId": "k"});
-        let program = read(program).unwrap();
-        assert!(program.grant.is_unattended() && program.client_secret.is_none());
-        assert_eq!(
-            (program.key_id.as_deref(), program.private_key_file),
-            (Some("k"), Some("/etc/key.pem".into()))
-        );
-        let vouched = json!({"grantType": "cross_app_access",
-            "identityProvider": {"issuer": "https://idp", "clientId": "c", "idToken": "eyJ"}});
-        let provider = read(vouched).unwrap().identity_provider.unwrap();
-        assert_eq!(
-            (provider.issuer.as_deref(), provider.id_token),
-            (Some("https://idp"), Some(Secret::new("eyJ")))
-        );
-        for (bad, expected) in [
-            (json!({"grantType": "password"}), "invalid `oauth.grantType` `password`"),
-            (json!({"privateKeyFile": "key.pem"}), "`privateKeyFile` must be an absolute path"),
-            (json!({"identityProvider": "x"}), "`identityProvider` must be an object"),
-        ] {
-            let error = read(bad).unwrap_err().to_string();
-            assert!(error.starts_with(expected), "{error}");
-        }
-    }
-
-    #[test]
-    fn debug_output_contains_no_secrets() {
-        let entry = json!({"url": "http://e", "headers": {"Authorization": "Bearer tops3cret"}, "oauth": {"clientSecret": "hush1234"}});
-        let config = ServerConfig::parse("s", &entry).unwrap();
-        let shown = format!("{config:?}");
-        assert!(!shown.contains("tops3cret") && !shown.contains("hush1234"), "{shown}");
-        assert!(config.secrets().contains(&"tops3cret".to_owned()));
+fn whole(number: &Number) -> Option<u64> {
+    match (number.as_u64(), number.as_f64()) {
+        (Some(whole), _) => Some(whole),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range is checked on the same line"
+        )]
+        (None, Some(whole)) if whole.fract() == 0.0 && (0.0..9e15).contains(&whole) => Some(whole as u64),
+        (None, Some(_) | None) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,7 +37,7 @@ mod words;
 
 pub use access::{Access, AccessError, SignIn, oauth_server};
 pub use client_link::ClientLink;
-pub use config::{Auth, ConfigError, Link, ServerConfig, child_environment};
+pub use config::{Auth, ConfigError, Link, ServerConfig, UnsetHeader, child_environment};
 pub use listener::NotificationListener;
 pub use offer::PromptSpec;
 pub use prompt::{PromptCommand, PromptError};
