@@ -31,7 +31,7 @@ use crate::appearance::{footer, settings};
 use crate::list_keys::picker_letter;
 use crate::mailbox::Mailbox;
 use crate::message::Message;
-use crate::services::ComposerServices;
+use crate::services::{ComposerServices, QueuedPrompts};
 use crate::stage::Stage;
 use crate::terminal_watch::{HangupWatcher, ScreenOptions};
 use crate::themes::{chosen_theme, themes};
@@ -58,6 +58,8 @@ pub(crate) struct Screen {
     /// Upgradable as long as that list is open.
     picking: Option<mpsc::WeakSender<ListEvent>>,
     services: Option<Arc<ComposerServices>>,
+    /// They survive the services, which change with the session.
+    queued: Arc<QueuedPrompts>,
     /// The themes that lists and previews can name.
     themes: Vec<(String, Theme)>,
     /// The theme that the settings choose.
@@ -89,6 +91,7 @@ impl Screen {
             list_events: None,
             picking: None,
             services: None,
+            queued: Arc::default(),
             themes: Vec::new(),
             chosen_theme: None,
             thread: Some(thread),
@@ -174,7 +177,8 @@ impl FrontEnd for Screen {
         let auth = turn.credentials.auth_type.as_deref();
         let sign_in = auth.map(|auth| format!("Authenticated with {auth} /auth"));
         self.tell(Message::SignedIn(sign_in.unwrap_or_default()));
-        let services = Arc::new(ComposerServices::new(turn.loaded, turn.session.id.clone()));
+        let queued = Arc::clone(&self.queued);
+        let services = Arc::new(ComposerServices::new(turn.loaded, turn.session.id.clone(), queued));
         self.tell(Message::Services(Arc::clone(&services)));
         self.services = Some(services);
     }
@@ -317,6 +321,10 @@ impl FrontEnd for Screen {
 
     fn defer(&mut self, input: Input) {
         self.later.push_back(input);
+    }
+
+    fn has_logged(&mut self, typed: &str) -> bool {
+        self.services.as_ref().is_some_and(|services| services.has_logged(typed))
     }
 
     fn ask_line<'a>(&'a mut self, question: &'a str, secret: bool) -> Pending<'a, Option<String>> {

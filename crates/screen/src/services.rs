@@ -6,6 +6,7 @@ mod clipboard;
 mod editor;
 mod fuzzy;
 mod project_paths;
+mod queued;
 mod shell_words;
 mod slash;
 
@@ -30,6 +31,7 @@ use pollux_session::{add_shell_command, log_prompt, logged_prompts, shell_histor
 use pollux_tui::composer::{Item, Kind, Wanted};
 
 use self::project_paths::{ProjectPaths, WAIT};
+pub(crate) use self::queued::QueuedPrompts;
 
 /// Suggestions of one kind.
 const MOST: usize = 100;
@@ -62,6 +64,7 @@ pub(crate) struct ComposerServices {
     temp: PathBuf,
     /// The session that prompts are logged for.
     session: Mutex<SessionId>,
+    queued: Arc<QueuedPrompts>,
     env: Env,
     filtering: FileFiltering,
     /// Fuzzy matching of paths.
@@ -78,7 +81,7 @@ pub(crate) struct ComposerServices {
 }
 
 impl ComposerServices {
-    pub(crate) fn new(loaded: &Loaded, session: SessionId) -> Self {
+    pub(crate) fn new(loaded: &Loaded, session: SessionId, queued: Arc<QueuedPrompts>) -> Self {
         let is_off =
             |key: &str| loaded.settings.get(key).is_some_and(|(value, _)| value.as_bool() == Some(false));
         let preferred = loaded.settings.get("general.preferredEditor").and_then(|(value, _)| value.as_str());
@@ -87,6 +90,7 @@ impl ComposerServices {
             home: loaded.home.user_home().to_path_buf(),
             temp: loaded.project.temp_dir().to_path_buf(),
             session: Mutex::new(session),
+            queued,
             env: loaded.env.clone(),
             filtering: loaded.groups.context.filtering.clone(),
             loose: !is_off("context.fileFiltering.enableFuzzySearch"),
@@ -113,6 +117,24 @@ impl ComposerServices {
         if shell {
             return add_shell_command(&self.temp, text).is_ok();
         }
+        self.has_logged(text) || self.log_prompt(text)
+    }
+
+    /// Notes prompts that wait for the end of a turn, for [`ComposerServices::log_queued`].
+    pub(crate) fn add_queued(&self, texts: Vec<String>) {
+        self.queued.add(texts);
+    }
+
+    pub(crate) fn log_queued(&self) {
+        self.queued.log(|text| self.log_prompt(text));
+    }
+
+    /// Whether a prompt was logged when it was queued. It answers once for each prompt.
+    pub(crate) fn has_logged(&self, text: &str) -> bool {
+        self.queued.take(text, |text| self.log_prompt(text))
+    }
+
+    fn log_prompt(&self, text: &str) -> bool {
         let session = self.session.locked().clone();
         log_prompt(&self.temp, &session, text, SystemClock.now()).is_ok()
     }
@@ -148,14 +170,14 @@ impl ComposerServices {
         let asked = Instant::now();
         let is_wanted = || self.latest.load(Ordering::Relaxed) <= wanted.id;
         let Some((offers, workspace)) = self.open_workspace(&is_wanted, answer) else { return };
-        let (before, after) = (agents(&offers, &wanted.text), resources(&offers, &wanted.text));
+        let (agents, resources) = (agents(&offers, &wanted.text), resources(&offers, &wanted.text));
         let mut version = self.paths.refresh(&workspace, &self.filtering, None);
         let mut is_certain = false;
         loop {
             let paths = self.paths.find(&wanted.text, (self.loose, self.deep), MOST, &is_wanted);
             let paths =
                 paths.into_iter().map(|path| Item { label: path.clone(), insert: path, ..Item::default() });
-            let items: Vec<Item> = before.iter().cloned().chain(paths).chain(after.iter().cloned()).collect();
+            let items = mentions(&wanted.text, &agents, paths, &resources);
             // A short walk ends before anybody could read that it is under way.
             let mut has_answered = !items.is_empty();
             if has_answered {
@@ -235,6 +257,24 @@ impl ComposerServices {
         prompts.reverse();
         (prompts, shell_history(&self.temp).unwrap_or_default())
     }
+}
+
+/// Everything that fits, best first: a file of exactly this name, sub-agents whose names begin so, other files, and what
+/// only contains the letters.
+fn mentions(
+    sought: &str,
+    agents: &[Item],
+    paths: impl Iterator<Item = Item>,
+    resources: &[Item],
+) -> Vec<Item> {
+    let is_exact = |path: &Item| !sought.is_empty() && path.insert.rsplit('/').next() == Some(sought);
+    let (exact, paths): (Vec<Item>, Vec<Item>) = paths.partition(is_exact);
+    let begins = |agent: &&Item| {
+        agent.insert.get(..sought.len()).is_some_and(|start| start.eq_ignore_ascii_case(sought))
+    };
+    let (first, last): (Vec<&Item>, Vec<&Item>) = agents.iter().partition(begins);
+    let (first, last) = (first.into_iter().cloned(), last.into_iter().chain(resources).cloned());
+    exact.into_iter().chain(first).chain(paths).chain(last).collect()
 }
 
 /// Matching sub-agents, in their order.

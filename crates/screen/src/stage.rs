@@ -171,6 +171,7 @@ impl Stage {
                     self.act(action, &mut typed);
                 }
             }
+            self.log_queued();
             let now = Instant::now();
             let last = self.painted.map_or(Duration::MAX, |painted| now.saturating_duration_since(painted));
             match next {
@@ -291,6 +292,20 @@ impl Stage {
                 let _ = self.painter.out().flush();
             }
             Message::End => {}
+        }
+    }
+
+    /// Logs prompts that wait, on another thread: a busy disk must not stop the screen.
+    fn log_queued(&mut self) {
+        let Some(services) = self.services.clone() else { return };
+        let queued = self.app.take_unlogged();
+        if queued.is_empty() {
+            return;
+        }
+        services.add_queued(queued);
+        let logging = Arc::clone(&services);
+        if !self.in_background(move |_| logging.log_queued()) {
+            services.log_queued();
         }
     }
 

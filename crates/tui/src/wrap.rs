@@ -165,6 +165,26 @@ pub(crate) fn short(time: Duration) -> String {
     }
 }
 
+/// The text in one row of at most this width, with `…` if that is not all.
+pub(crate) fn cut(text: &str, width: u16) -> String {
+    let width = usize::from(width);
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let (mut shown, mut used) = (String::new(), 0);
+    for cluster in text.graphemes(true) {
+        used += cluster.width();
+        if used + 1 > width {
+            break;
+        }
+        shown.push_str(cluster);
+    }
+    if width > 0 {
+        shown.push('…');
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

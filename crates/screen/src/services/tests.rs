@@ -85,6 +85,7 @@ impl Scene {
             home: self.path("home"),
             temp: self.path("temp"),
             session: Mutex::new(SessionId::from_file("first")),
+            queued: Arc::default(),
             env: Env::new(self.vars.clone(), self.path("project")),
             filtering,
             loose: true,
@@ -225,6 +226,21 @@ fn what_was_not_sent_is_found_in_the_next_session() {
     assert!(!services.save_unsent("more", false));
 }
 
+#[test]
+fn queued_prompts_are_logged_before_they_are_sent_and_not_again() {
+    let scene = Scene::new();
+    let services = scene.services();
+    services.add_queued(vec!["then test".to_owned(), "then commit".to_owned()]);
+    services.log_queued();
+    // Killed here, the next session finds them.
+    assert_eq!(scene.services().history().0, ["then test", "then commit"]);
+    assert!(services.has_logged("then test\n\nthen commit"));
+    services.add_queued(vec!["not sent".to_owned()]);
+    assert!(services.save_unsent("not sent", false));
+    let log = fs::read_to_string(scene.path("temp/logs.json")).unwrap();
+    assert_eq!(log.matches("\"message\"").count(), 3, "{log}");
+}
+
 fn left_behind(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
@@ -359,4 +375,16 @@ fn a_file_that_is_newer_than_the_list_is_found() {
     assert_eq!(asked(&services, Kind::At, "a.txt"), ["a.txt"]);
     scene.file("project/src/greet.rs", "");
     assert_eq!(asked(&services, Kind::At, "greet"), ["src/greet.rs"]);
+}
+
+#[test]
+fn files_of_this_name_come_before_agents_that_only_contain_its_letters() {
+    let item = |name: &str| Item { insert: name.to_owned(), ..Item::default() };
+    let agents = ["codebase_investigator", "cat_herder"].map(item);
+    let found = |sought: &str| -> Vec<String> {
+        let paths = ["src/cat", "concat.py"].map(item).into_iter();
+        mentions(sought, &agents, paths, &[item("github:cat")]).into_iter().map(|item| item.insert).collect()
+    };
+    assert_eq!(found("cat"), ["src/cat", "cat_herder", "concat.py", "codebase_investigator", "github:cat"]);
+    assert_eq!(found(""), ["codebase_investigator", "cat_herder", "src/cat", "concat.py", "github:cat"]);
 }

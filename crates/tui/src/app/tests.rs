@@ -182,6 +182,22 @@ fn what_is_typed_meanwhile_waits_and_can_be_taken_back() {
 }
 
 #[test]
+fn prompts_that_wait_are_logged_once_and_commands_are_not() {
+    let mut stage = Stage::new(60, 20);
+    let now = stage.now;
+    stage.app.begin_turn("first", false, now);
+    stage.write("second");
+    stage.enter();
+    assert_eq!(stage.app.take_unlogged(), ["second"]);
+    stage.write("third");
+    stage.press(KeyCode::Tab, KeyModifiers::NONE);
+    stage.write("/compress");
+    stage.enter();
+    assert_eq!(stage.app.take_unlogged(), ["third"]);
+    assert!(stage.app.take_unlogged().is_empty());
+}
+
+#[test]
 fn what_the_turn_got_moves_from_the_tray_to_the_conversation() {
     let mut stage = Stage::new(60, 20);
     let now = stage.now;

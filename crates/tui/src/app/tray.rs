@@ -31,9 +31,15 @@ pub(super) struct Waiting {
     steer: Option<RequestId>,
     /// It was taken back and does not fit the text in the composer: it is not sent.
     held: bool,
+    /// [`App::take_unlogged`] has returned it.
+    is_logged: bool,
 }
 
 impl Waiting {
+    fn new(submission: Submission, steer: Option<RequestId>) -> Self {
+        Self { submission, steer, held: false, is_logged: false }
+    }
+
     fn state(&self) -> State {
         match &self.steer {
             _ if self.held => State::Held,
@@ -67,14 +73,14 @@ impl Tray {
 
     /// Keeps a text until the turn has ended.
     pub(super) fn queue(&mut self, submission: Submission) {
-        self.waiting.push(Waiting { submission, steer: None, held: false });
+        self.waiting.push(Waiting::new(submission, None));
     }
 
     /// Keeps a text until the running turn has it.
     fn steer(&mut self, submission: Submission) -> Action {
         let id = RequestId::random();
         let text = submission.text.clone();
-        self.waiting.push(Waiting { submission, steer: Some(id.clone()), held: false });
+        self.waiting.push(Waiting::new(submission, Some(id.clone())));
         Action::Steer { id, text }
     }
 
@@ -197,7 +203,7 @@ impl App {
     }
 
     fn hold(&mut self, submission: Submission) {
-        self.tray.waiting.insert(0, Waiting { submission, steer: None, held: true });
+        self.tray.waiting.insert(0, Waiting { held: true, ..Waiting::new(submission, None) });
         self.pull(0);
     }
 
@@ -213,6 +219,17 @@ impl App {
         let shell = taken.first().is_some_and(|first| first.shell);
         let joined = |part: fn(&Submission) -> &str| taken.iter().map(part).collect::<Vec<_>>().join("\n\n");
         Some(Submission { text: joined(|queued| &queued.text), raw: joined(|queued| &queued.raw), shell })
+    }
+
+    /// The prompts that wait and were not returned before: they are logged before they are sent, since a program that
+    /// is killed loses its memory. Commands are logged when they run.
+    pub fn take_unlogged(&mut self) -> Vec<String> {
+        let new = self.tray.waiting.iter_mut().filter(|waiting| !waiting.is_logged);
+        let new = new.filter_map(|waiting| {
+            waiting.is_logged = true;
+            (!waiting.submission.is_command()).then(|| waiting.submission.text.clone())
+        });
+        new.collect()
     }
 
     /// What was neither sent nor discarded: the queue, then the drafts. Nothing of it is shown any more.

@@ -26,6 +26,8 @@ const DRAFT: &str = "Enter sends your text; ↑ ↓ and Enter answer the questio
 const EMPTY: &str = "  Type to write your next message";
 /// A lower window shows a question alone.
 const ROOM_BELOW_QUESTION: u16 = 20;
+/// Rows that a question has before anything else gets some.
+const QUESTION: u16 = 10;
 const WAITS: &str = "A question is waiting; pause to answer";
 /// A window that is lower has no room for the footer's labels.
 const ROOM_FOR_LABELS: u16 = 10;
@@ -294,8 +296,8 @@ impl App {
             under.extend([rule(), Line::from(vec![sign, Span::styled(EMPTY, look.theme.secondary())])]);
         }
         let taken = prompt.as_ref().map_or(0, |prompt| prompt.input + prompt.popup) + rows_of(&foot);
-        // The question needs the larger half.
-        let room = usize::from((height / 2).saturating_sub(taken));
+        // The question needs the larger half, and in a low window more than that.
+        let room = usize::from((height / 2).min(height.saturating_sub(QUESTION)).saturating_sub(taken));
         under.drain(..under.len().saturating_sub(room));
         let left = height.saturating_sub(taken).saturating_sub(rows_of(&under));
         let room = Room { theme: look.theme, width: look.width, height: left };

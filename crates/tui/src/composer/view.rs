@@ -11,6 +11,7 @@ use super::completion::Kind;
 use super::glyph::{GlyphKind, glyph};
 use super::popup::Popup;
 use super::{Composer, VimMode};
+use crate::wrap::cut;
 
 /// Rows the prompt may have; longer ones scroll.
 const MOST_ROWS: u16 = 10;
@@ -191,22 +192,15 @@ impl Composer {
             let style = if is_selected { look.selected } else { look.popup };
             cells.set_style(row, style);
             let label = terminal_text::name(&item.label);
-            let room =
-                usize::from(row.width).min(if item.description.is_empty() { usize::MAX } else { column });
-            let cut = cut(&label, room);
-            cells.set_stringn(row.x, row.y, &cut, room, style);
-            let from = column + 3;
-            let left = usize::from(row.width).saturating_sub(from);
+            let column = u16::try_from(column).unwrap_or(u16::MAX);
+            let room = if item.description.is_empty() { row.width } else { row.width.min(column) };
+            cells.set_stringn(row.x, row.y, cut(&label, room), usize::from(room), style);
+            let from = column.saturating_add(3);
+            let left = row.width.saturating_sub(from);
             if !item.description.is_empty() && left > 3 {
-                let x = row.x + u16::try_from(from).unwrap_or(0);
                 let style = if is_selected { look.selected } else { look.dim };
-                cells.set_stringn(
-                    x,
-                    row.y,
-                    self::cut(&terminal_text::one_line(&item.description), left),
-                    left,
-                    style,
-                );
+                let text = cut(&terminal_text::one_line(&item.description), left);
+                cells.set_stringn(row.x + from, row.y, text, usize::from(left), style);
             }
         }
         if let Some(counter) = popup.counter()
@@ -218,20 +212,4 @@ impl Composer {
             cells.set_stringn(row.x, row.y, popup.note, usize::from(row.width), look.dim);
         }
     }
-}
-
-/// As much as fits, with `…` when that is not all.
-fn cut(text: &str, room: usize) -> String {
-    if text.width() <= room {
-        return text.to_owned();
-    }
-    let mut short = String::new();
-    for c in text.chars() {
-        short.push(c);
-        if short.width() + 1 > room {
-            short.pop();
-            break;
-        }
-    }
-    short + "…"
 }

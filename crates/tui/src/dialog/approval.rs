@@ -13,13 +13,15 @@ use serde_json::Value;
 use super::body::Reading;
 use super::choices::Choices;
 use super::{Room, Verdict};
-use crate::wrap::{Margin, chop, wrap};
+use crate::wrap::{Margin, chop, cut, wrap};
 use crate::{code, diff, markdown};
 
 /// Bytes of an old or a new text that still stand in the heading.
 const FEW: usize = 30;
 /// Characters of a call's summary in a heading.
 const HEADING: usize = 60;
+/// Rows of what is asked about that stay visible in any window that has them.
+const BODY: usize = 2;
 
 /// The question whether a call may run.
 #[derive(Debug)]
@@ -170,43 +172,85 @@ impl Approval {
         Verdict::Answered { call: self.request.call.clone(), answer }
     }
 
+    /// What is asked about, as much of it as fits, and the choices. In a small window the choices give way first: what
+    /// was not drawn cannot be approved.
     pub(super) fn lines(&mut self, room: Room<'_>) -> Vec<Line<'static>> {
-        let mut head = self.heading(room);
-        let mut tail = Vec::new();
-        if self.why_shown {
-            tail.extend(self.why(room));
+        let height = usize::from(room.height);
+        let why = if self.why_shown { self.why(room) } else { Vec::new() };
+        let mut body = body(&self.request, &self.paths, self.spread, room);
+        let (mut lines, mut tail) = (self.heading(room), self.tail(room));
+        if lines.len() + why.len() + tail.len() + BODY > height {
+            lines = vec![self.short_heading(room)];
+            tail = self.short_tail(height.saturating_sub(lines.len() + BODY), room);
+            body.extend(why);
+        } else {
+            tail.splice(0..0, why);
         }
-        tail.push(Line::default());
-        if let Some(destroys) = &self.request.destroys {
-            let red = room.theme.error().add_modifier(Modifier::BOLD);
-            let sign = Margin::hanging(Span::styled("⚠ ", red));
-            tail.extend(wrap(&[Span::styled(one_line(destroys), red)], room.width, &sign));
-        }
+        let left = height.saturating_sub(lines.len() + tail.len());
+        lines.extend(self.reading.part(body, left, room));
+        lines.extend(tail);
+        lines
+    }
+
+    fn tail(&self, room: Room<'_>) -> Vec<Line<'static>> {
+        let mut tail = vec![Line::default()];
+        tail.extend(self.warning(room));
         match &self.instead {
-            Some(text) => {
-                let asked = Span::styled(
-                    "Cancelled. What to do instead? (empty to end the turn) ",
-                    room.theme.text(),
-                );
-                let written = Span::styled(format!("{}▏", visible(text)), room.theme.accent());
-                tail.extend(wrap(&[asked, written], room.width, &Margin::default()));
-            }
+            Some(text) => tail.extend(self.instruction(text, room)),
             None => {
-                let question = Span::styled(self.question(), room.theme.text().add_modifier(Modifier::BOLD));
-                tail.extend(wrap(&[question], room.width, &Margin::default()));
+                tail.extend(self.question_rows(room));
                 tail.extend(self.choices.lines(room));
                 let hint = Span::styled(self.hint(), room.theme.secondary());
                 tail.extend(wrap(&[hint], room.width, &Margin::default()));
             }
         }
-        let left = usize::from(room.height).saturating_sub(head.len() + tail.len()).max(2);
-        head.extend(self.reading.part(body(&self.request, &self.paths, self.spread, room), left, room));
-        head.extend(tail);
-        head
+        tail
+    }
+
+    /// The warning and the choices in at most so many rows, but at least one.
+    fn short_tail(&self, most: usize, room: Room<'_>) -> Vec<Line<'static>> {
+        let most = most.max(1);
+        let mut tail = self.warning(room);
+        tail.truncate(most - 1);
+        match &self.instead {
+            Some(text) => {
+                let rows = self.instruction(text, room);
+                let hidden = rows.len().saturating_sub(most - tail.len());
+                tail.extend(rows.into_iter().skip(hidden));
+            }
+            None => {
+                let free = most - tail.len();
+                // What a choice covers is cut only where the choices would not fit otherwise.
+                let whole = self.choices.lines(room);
+                let choices = if whole.len() <= free { whole } else { self.choices.rows(free, room) };
+                let question = self.question_rows(room);
+                if question.len() + choices.len() <= free {
+                    tail.extend(question);
+                }
+                tail.extend(choices);
+            }
+        }
+        tail
+    }
+
+    fn warning(&self, room: Room<'_>) -> Vec<Line<'static>> {
+        let Some(destroys) = &self.request.destroys else { return Vec::new() };
+        let red = room.theme.error().add_modifier(Modifier::BOLD);
+        let sign = Margin::hanging(Span::styled("⚠ ", red));
+        wrap(&[Span::styled(one_line(destroys), red)], room.width, &sign)
+    }
+
+    fn instruction(&self, text: &str, room: Room<'_>) -> Vec<Line<'static>> {
+        let asked = Span::styled(
+            "Denied. What to do instead? (empty to end the turn) ",
+            room.theme.text(),
+        );
+        let written = Span::styled(format!("{}▏", visible(text)), room.theme.accent());
+        wrap(&[asked, written], room.width, &Margin::default())
     }
 
     fn hint(&self) -> String {
-        let why = if self.why_shown { "? hides why" } else { "? why am I asked" };
+        let why = if self.why_shown { "? hides the reason" } else { "? shows the reason" };
         match self.request.subject {
             Subject::Server { .. } => {
                 let spread = if self.spread { "in short" } else { "line by line" };
@@ -216,10 +260,14 @@ impl Approval {
         }
     }
 
-    fn heading(&self, room: Room<'_>) -> Vec<Line<'static>> {
-        let bold = room.theme.text().add_modifier(Modifier::BOLD);
-        let mut spans = vec![Span::styled(one_line(&self.request.display_name), bold)];
-        let about = match &self.request.subject {
+    fn short_heading(&self, room: Room<'_>) -> Line<'static> {
+        let name = one_line(&self.request.display_name);
+        let text = format!("? {name}  {}", one_line(&self.about()));
+        Line::from(Span::styled(cut(&text, room.width), room.theme.text().add_modifier(Modifier::BOLD)))
+    }
+
+    fn about(&self) -> String {
+        match &self.request.subject {
             Subject::Edit { path, .. } => edited(&self.request, &self.paths, path),
             // The folder of plans is the program's own.
             Subject::Plan { path, .. } => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -227,7 +275,13 @@ impl Approval {
             Subject::Server { server, tool } => format!("{tool} ({server} MCP Server)"),
             Subject::Sandbox(question) => question.right.to_string(),
             _ => String::new(),
-        };
+        }
+    }
+
+    fn heading(&self, room: Room<'_>) -> Vec<Line<'static>> {
+        let bold = room.theme.text().add_modifier(Modifier::BOLD);
+        let mut spans = vec![Span::styled(one_line(&self.request.display_name), bold)];
+        let about = self.about();
         if !about.is_empty() {
             spans.push(Span::styled(
                 format!("  {}", shortened(&one_line(&about), HEADING)),
@@ -243,6 +297,11 @@ impl Approval {
             lines.insert(0, Line::from(Span::styled("Action Required", room.theme.warning())));
         }
         lines
+    }
+
+    fn question_rows(&self, room: Room<'_>) -> Vec<Line<'static>> {
+        let question = Span::styled(self.question(), room.theme.text().add_modifier(Modifier::BOLD));
+        wrap(&[question], room.width, &Margin::default())
     }
 
     fn question(&self) -> String {

@@ -47,7 +47,7 @@ impl Reading {
         self.top = top.min(self.whole.saturating_sub(self.fits));
     }
 
-    /// The part that fits into `height` lines, with a line about the rest.
+    /// The part that fits into `height` lines, with a line about the rest. What has no room counts as not read.
     pub(super) fn part(
         &mut self,
         lines: Vec<Line<'static>>,
@@ -59,14 +59,17 @@ impl Reading {
             (self.fits, self.top, self.seen) = (lines.len(), 0, true);
             return lines;
         }
-        self.fits = height.saturating_sub(1).max(1);
+        self.fits = if height > 1 { height - 1 } else { height };
         self.move_to(self.top);
         let end = self.top + self.fits;
-        self.seen |= end >= self.whole;
+        self.seen |= self.fits > 0 && end >= self.whole;
+        if height <= 1 {
+            return lines.into_iter().skip(self.top).take(self.fits).collect();
+        }
         let below = self.whole.saturating_sub(end);
         let note = match below {
             0 => format!("(end of {} lines; PgUp goes back)", self.whole),
-            _ => format!("({below} more of {} lines; PgDn shows them)", self.whole),
+            _ => format!("({below} more of {} lines: Enter or PgDn shows them, End the last)", self.whole),
         };
         let note = wrap(&[Span::styled(note, room.theme.warning())], room.width, &Margin::default());
         lines.into_iter().skip(self.top).take(self.fits).chain(note.into_iter().take(1)).collect()

@@ -1,10 +1,11 @@
 //! A short numbered list of choices.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Room;
-use crate::wrap::{Margin, wrap};
+use crate::wrap::{Margin, cut, wrap};
 
 /// A list of choices; one is marked.
 #[derive(Debug)]
@@ -76,13 +77,28 @@ impl Choices {
     }
 
     pub(super) fn lines(&self, room: Room<'_>) -> Vec<Line<'static>> {
-        let choices = self.choices.iter().enumerate().flat_map(|(index, (digit, label))| {
-            let marked = index == self.marked;
-            let style = if marked { room.theme.focused() } else { room.theme.text() };
-            let sign = if marked { "● " } else { "  " };
-            let sign = Span::styled(format!("{sign}{digit}. "), style);
-            wrap(&[Span::styled(label.clone(), style)], room.width, &Margin::hanging(sign))
-        });
-        choices.collect()
+        let choice = |index| {
+            let (sign, label, style) = self.parts(index, room);
+            wrap(&[Span::styled(label, style)], room.width, &Margin::hanging(Span::styled(sign, style)))
+        };
+        (0..self.choices.len()).flat_map(choice).collect()
+    }
+
+    /// The choices around the marked one, in one row each and at most so many.
+    pub(super) fn rows(&self, most: usize, room: Room<'_>) -> Vec<Line<'static>> {
+        let first = (self.marked + 1).saturating_sub(most);
+        let choice = |index| {
+            let (sign, label, style) = self.parts(index, room);
+            Line::from(Span::styled(cut(&format!("{sign}{label}"), room.width), style))
+        };
+        (0..self.choices.len()).skip(first).take(most).map(choice).collect()
+    }
+
+    fn parts(&self, index: usize, room: Room<'_>) -> (String, String, Style) {
+        let marked = index == self.marked;
+        let style = if marked { room.theme.focused() } else { room.theme.text() };
+        let mark = if marked { "● " } else { "  " };
+        let (digit, label) = self.choices.get(index).cloned().unwrap_or_default();
+        (format!("{mark}{digit}. "), label, style)
     }
 }

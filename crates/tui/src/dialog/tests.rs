@@ -52,7 +52,7 @@ fn a_command_is_shown_whole_with_what_each_answer_reaches() {
     dialog.set_position(1, 3);
     let text = shown(&mut dialog, 80, 20);
     let wanted = "? Shell  npm test  1 of 3\nnpm test\nin /p\n\nAllow execution of [Shell]?\n● 1. Allow once\n  2. Allow for this \
-                  session: commands that begin with `npm`\n  6. No, suggest changes (esc)\n? why am I asked\n";
+                  session: commands that begin with `npm`\n  6. No, suggest changes (esc)\n? shows the reason\n";
     assert_eq!(text, wanted);
     press(&mut dialog, KeyCode::Char('?'));
     assert!(shown(&mut dialog, 80, 20).contains("Why: no rule covers it"));
@@ -159,4 +159,39 @@ fn a_picker_searches_scrolls_and_asks_before_it_deletes() {
     let deleted = press(&mut dialog, KeyCode::Char('x'));
     assert!(matches!(deleted, Verdict::Picked { with: Some('x'), .. }), "{deleted:?}");
     assert_eq!(press(&mut dialog, KeyCode::Char('q')), Verdict::Closed);
+}
+
+#[test]
+fn a_low_window_shows_what_is_asked_about_before_it_can_be_approved() {
+    let lines: String = (1..=5).map(|number| format!("echo {number}\n")).collect();
+    for (width, height) in [(40, 10), (40, 6), (24, 5), (80, 4)] {
+        let mut dialog = asked(&command(&lines));
+        let mut seen = String::new();
+        let mut presses = 0;
+        loop {
+            let text = shown(&mut dialog, width, height);
+            assert!(text.lines().count() <= usize::from(height), "{width}x{height}:\n{text}");
+            assert!(text.starts_with("? Shell  echo 1") && text.contains("● 1. Allow once"), "{text}");
+            seen.push_str(&text);
+            presses += 1;
+            assert!(presses < 20, "{seen}");
+            if !matches!(press(&mut dialog, KeyCode::Char('1')), Verdict::Open) {
+                break;
+            }
+        }
+        for line in lines.lines().chain(["in /p"]) {
+            assert!(seen.contains(&format!("\n{line}\n")), "{width}x{height}, {line}:\n{seen}");
+        }
+    }
+}
+
+#[test]
+fn what_has_no_room_cannot_be_approved() {
+    let mut dialog = asked(&command("rm -r src"));
+    for _ in 0..20 {
+        shown(&mut dialog, 40, 2);
+        assert!(matches!(press(&mut dialog, KeyCode::Char('1')), Verdict::Open));
+    }
+    shown(&mut dialog, 40, 8);
+    assert!(matches!(press(&mut dialog, KeyCode::Char('1')), Verdict::Answered { .. }));
 }

@@ -7,12 +7,14 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{LEFT, Picker, PickerRow, RESET, RIGHT, TAB, sample};
 use crate::dialog::Room;
-use crate::wrap::{Margin, wrap};
+use crate::wrap::{Margin, cut, wrap};
 
 /// The width from which a sample is shown next to the list.
 const SIDE_BY_SIDE: u16 = 64;
 /// Rows of the list that stay visible if anything does.
 const ROWS: usize = 3;
+/// Rows of the text above the list that stay visible where there is room for a row of the list.
+const ABOUT: usize = 2;
 /// The widest that a column may be.
 const COLUMN: usize = 40;
 
@@ -29,7 +31,9 @@ impl Picker {
         let least = self.found.len().clamp(1, if self.options.numbered { 9 } else { ROWS });
         if !self.about.is_empty() {
             let about = self.about_lines(room);
-            lines.extend(self.reading.part(about, free.saturating_sub(least).max(1), room));
+            // The list gives rows away before the text does, which must be read.
+            let most = free.saturating_sub(least).max(ABOUT).min(free.saturating_sub(1));
+            lines.extend(self.reading.part(about, most, room));
         }
         let free = usize::from(room.height).saturating_sub(lines.len() + tail.len() + headings);
         lines.extend(self.list(free, least, room));
@@ -267,25 +271,4 @@ fn columns(texts: &[String], widths: &[usize]) -> String {
         }
     });
     cells.collect::<Vec<_>>().join(" │ ")
-}
-
-/// The text, no wider than `width`.
-fn cut(text: &str, width: u16) -> String {
-    let width = usize::from(width);
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let (mut shown, mut used) = (String::new(), 0);
-    for character in text.chars() {
-        let wide = unicode_width::UnicodeWidthChar::width(character).unwrap_or_default();
-        if used + wide + 1 > width {
-            break;
-        }
-        used += wide;
-        shown.push(character);
-    }
-    if width > 0 {
-        shown.push('…');
-    }
-    shown
 }

@@ -67,7 +67,7 @@ Apply this change?
   4. Allow for this file in all future sessions
   5. Modify with external editor
   6. No, suggest changes (esc)
-? why am I asked
+? shows the reason
 ";
     assert_eq!(seen(&mut dialog, (80, 24)), wanted);
     everywhere(dialog, &["Apply this change?", "● 1. Allow once", "6. No, suggest changes (esc)"]);
@@ -113,13 +113,16 @@ fn a_tool_of_a_server() {
     dialog.key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL));
     assert!(seen(&mut dialog, (80, 24)).contains("\n  \"query\": \"bugs\"\n"));
     let wanted = [
-        "Allow execution of MCP tool \"search\" from server \"github\"?",
+        "search (github MCP Server)",
         "2. Allow tool for this session",
         "3. Allow all server tools for this session",
         "4. Allow tool for all future sessions",
-        "Ctrl+O arguments",
     ];
     everywhere(dialog, &wanted);
+    let text = flat(&seen(&mut asked(&request), (80, 24)));
+    for part in ["Allow execution of MCP tool \"search\" from server \"github\"?", "Ctrl+O arguments"] {
+        assert!(text.contains(part), "{text}");
+    }
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn why_it_is_asked_and_which_of_several_it_is() {
     let mut dialog = asked(&command("npm test"));
     dialog.set_position(2, 3);
     press(&mut dialog, KeyCode::Char('?'));
-    everywhere(dialog, &["2 of 3", "Why: no rule covers it", "? hides why"]);
+    everywhere(dialog, &["2 of 3", "Why: no rule covers it", "? hides the reason"]);
 }
 
 #[test]
