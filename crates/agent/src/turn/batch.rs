@@ -51,8 +51,6 @@ pub(super) async fn run_calls(
     let mut stopped: Option<String> = None;
     let mut over: Option<ModelError> = None;
     let mut left = ready.len();
-    let mut refused = 0;
-    let all = ready.len();
     session.stopped_by_person = false;
     for mut group in calls::groups(ready) {
         over = over.or_else(|| spending::exceeded(&session.services));
@@ -98,7 +96,6 @@ pub(super) async fn run_calls(
                     stopped.get_or_insert(failure.message);
                 }
                 ToolOutcome::Refused(_) => {
-                    refused += 1;
                     // A person stopped what an agent wanted to do for this turn.
                     session.stopped_by_person |= done.ran_as_agent();
                 }
@@ -128,8 +125,7 @@ pub(super) async fn run_calls(
     }
     match fatal {
         Some((kind, message)) => Next::End(TurnEnd::FatalTool { kind, message }),
-        // Nothing came of the whole batch: the model would only try again.
-        None if session.stopped_by_person && refused == all => Next::End(TurnEnd::Cancelled),
+        None if session.stopped_by_person => Next::End(TurnEnd::Cancelled),
         None if cancel.is_cancelled() => Next::End(TurnEnd::Cancelled),
         None => match stopped {
             Some(reason) => {
