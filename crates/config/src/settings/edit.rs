@@ -6,10 +6,13 @@ use serde_json::Value;
 
 use super::defect::BadFile;
 use super::schema::{self, Kind};
-use super::validate;
+use super::{lookup, validate};
 use crate::files::{self, FileError, FileLock, LockError, Mode};
 use crate::jsonc::is_reserved;
 use crate::patch::{Blocked, Patch};
+
+/// Limits the work for a key of many parts, which no setting has.
+const MAX_SPELLINGS: usize = 64;
 
 /// Why a file was not changed.
 #[derive(Debug, thiserror::Error)]
@@ -66,8 +69,17 @@ pub fn set_value(file: &Path, key: &str, value: &Value) -> Result<Option<Value>,
 pub fn set_path(file: &Path, path: &[&str], value: &Value) -> Result<Option<Value>, EditError> {
     refuse_secret(path)?;
     let mut before = None;
+    let key = path.join(".");
     change(file, true, |patch| {
-        before = patch.get(path);
+        before = patch.get(&[]).and_then(|root| lookup(root.as_object()?, &key).cloned());
+        for dotted in dotted_spellings(path) {
+            let names: Vec<&str> = dotted.iter().map(String::as_str).collect();
+            if patch.get(path).is_some() {
+                patch.remove(&names);
+            } else if let Some(taken) = patch.take(&names) {
+                patch.put(path, &taken)?;
+            }
+        }
         // `telemetry: true` is short for `telemetry: {"enabled": true}`.
         if let (["telemetry", _, ..], Some(Value::Bool(enabled))) = (path, patch.get(&["telemetry"])) {
             patch.set(&["telemetry"], &serde_json::json!({ "enabled": enabled }))?;
@@ -87,8 +99,33 @@ pub fn remove_value(file: &Path, key: &str) -> Result<(), EditError> {
 pub fn remove_path(file: &Path, path: &[&str]) -> Result<(), EditError> {
     change(file, false, |patch| {
         patch.remove(path);
+        for dotted in dotted_spellings(path) {
+            patch.remove(&dotted.iter().map(String::as_str).collect::<Vec<_>>());
+        }
         Ok(())
     })
+}
+
+/// The other spellings of a path, such as `{"model.name": …}`, which win over the nested one. Below a key of the schema,
+/// a dot is a part of a name.
+fn dotted_spellings(path: &[&str]) -> Vec<Vec<String>> {
+    let mut spellings = vec![Vec::new()];
+    for name in path {
+        let mut longer = Vec::with_capacity(spellings.len() * 2);
+        for spelling in spellings {
+            if let Some((last, container)) = spelling.split_last() {
+                let is_open = schema::covering(&container.join(".")).is_none();
+                if is_open && longer.len() < MAX_SPELLINGS {
+                    let joined = format!("{last}.{name}");
+                    longer.push(container.iter().cloned().chain([joined]).collect());
+                }
+            }
+            longer.push(spelling.into_iter().chain([(*name).to_owned()]).collect());
+        }
+        spellings = longer;
+    }
+    spellings.retain(|spelling: &Vec<String>| spelling.len() < path.len());
+    spellings
 }
 
 /// Reads, changes and replaces a file under its lock.

@@ -85,6 +85,44 @@ fn names_with_dots_are_set_by_path() {
 }
 
 #[test]
+fn a_dotted_key_is_replaced_by_the_nested_one() {
+    let scratch = Scratch::new();
+    for (before, after) in [
+        (
+            "{\n  // why\n  \"model.name\": \"dotted\"\n}\n",
+            "{\n  \"model\": {\n    // why\n    \"name\": \"flash\"\n  }\n}\n",
+        ),
+        (
+            "{\n  \"model.name\": \"dotted\",\n  \"model\": { \"name\": \"nested\" }\n}\n",
+            "{\n  \"model\": { \"name\": \"flash\" }\n}\n",
+        ),
+    ] {
+        let file = scratch.write(USER, before);
+        let old = set_value(&file, "model.name", &json!("flash")).unwrap();
+        assert_eq!(old, Some(json!("dotted")));
+        assert_eq!(scratch.read(USER), after);
+        assert_eq!(scratch.load().groups.model.name, "flash");
+        scratch.write(USER, before);
+        remove_value(&file, "model.name").unwrap();
+        assert_eq!(scratch.load().groups.model.name, "auto");
+    }
+    let file = scratch
+        .write(USER, "{\"general\": {\"rewind.enabled\": false}, \"general.rewind\": {\"maxFileMB\": 3}}");
+    set_value(&file, "general.rewind.enabled", &json!(true)).unwrap();
+    let value: Value = serde_json::from_str(&scratch.read(USER)).unwrap();
+    assert_eq!(value, json!({"general": {"rewind": {"enabled": true}}, "general.rewind": {"maxFileMB": 3}}));
+}
+
+#[test]
+fn a_dot_in_the_name_of_a_server_is_not_a_spelling_of_a_key() {
+    let scratch = Scratch::new();
+    let file = scratch.write(USER, "{\"mcpServers\": {\"a.command\": {\"command\": \"x\"}}}");
+    set_value(&file, "mcpServers.a.command", &json!("y")).unwrap();
+    let value: Value = serde_json::from_str(&scratch.read(USER)).unwrap();
+    assert_eq!(value, json!({"mcpServers": {"a.command": {"command": "x"}, "a": {"command": "y"}}}));
+}
+
+#[test]
 fn changes_from_many_threads_are_all_kept() {
     let scratch = Scratch::new();
     let file = scratch.write(USER, "{\n  // stays\n  \"ui\": {}\n}\n");
