@@ -75,7 +75,7 @@ pub(crate) fn plan(text: &str) -> Option<Plan> {
         renamed.push(("apiKey".to_owned(), "api.key".to_owned()));
     }
     // The default editor has no name in the new form, so that its key is the whole difference.
-    if flat && patch.get(&["editor"]) == Some(json!("none")) && patch.take(&["editor"]).is_some() {
+    if flat && patch.get(&["editor"]) == Some(json!("none")) && patch.remove(&["editor"]) {
         renamed.push(("editor".to_owned(), "general.preferredEditor".to_owned()));
     }
     for (old, new, change) in RENAMED {
@@ -120,7 +120,9 @@ fn rename(patch: &mut Patch, old: &[&str], new: &str, change: Change) -> bool {
     let before = patch.text().to_owned();
     let Some(taken) = patch.take(old) else { return false };
     if let Some(existing) = patch.get(&new) {
-        // The new name wins; of two objects the old one fills the holes.
+        // The new name wins; of two objects the old one fills the holes. The comments stay where they are.
+        patch.reset(before);
+        patch.remove(old);
         fill(patch, &new, &existing, &value);
         return true;
     }

@@ -73,6 +73,17 @@ fn the_flat_form_is_rewritten_with_its_comments() {
 }
 
 #[test]
+fn comments_of_an_old_key_stay_if_its_new_name_exists() {
+    let before =
+        "{\n  // why dark\n  \"theme\": \"GitHub\",\n  // the rest\n  \"ui\": { \"theme\": \"ANSI\" }\n}\n";
+    let after = "{\n  // why dark\n  // the rest\n  \"ui\": { \"theme\": \"ANSI\" }\n}\n";
+    assert_eq!(planned(before).unwrap(), after);
+    let before = "{\n  \"ui\": { \"theme\": \"ANSI\" },\n  // why dark\n  \"theme\": \"GitHub\"\n}\n";
+    let after = "{\n  \"ui\": { \"theme\": \"ANSI\" }\n  // why dark\n}\n";
+    assert_eq!(planned(before).unwrap(), after);
+}
+
+#[test]
 fn later_renames_follow_their_rules() {
     for (before, after) in [
         (json!({"general": {"disableAutoUpdate": false}}), json!({"general": {"enableAutoUpdate": true}})),
@@ -151,7 +162,7 @@ fn loading_rewrites_the_users_file_and_keeps_the_old_one() {
     scratch.write(USER, FLAT_BEFORE);
     scratch.write("home/.gemini/settings.json.orig", "an older backup");
     scratch.write(PROJECT, "{\"tools\": {\"approvalMode\": \"auto_edit\"}}");
-    let settings = scratch.load();
+    let settings = scratch.load_with(&[("GH_TOKEN", "t")], ProjectTrust::Trusted, &[]).unwrap();
     assert_eq!(scratch.read(USER), FLAT_AFTER);
     assert_eq!(scratch.read("home/.gemini/settings.json.orig"), "an older backup");
     assert_eq!(scratch.read("home/.gemini/settings.json.orig.1"), FLAT_BEFORE);
