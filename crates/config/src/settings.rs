@@ -27,6 +27,7 @@ pub(crate) mod project;
 mod resolve;
 mod rows;
 pub mod schema;
+mod unset;
 mod validate;
 
 pub(crate) use edit::change;

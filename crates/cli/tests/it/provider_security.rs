@@ -212,7 +212,7 @@ fn a_redirect_to_another_origin_is_not_followed() {
 }
 
 #[test]
-fn variables_are_not_expanded_in_a_projects_texts() {
+fn credentials_are_not_expanded_in_a_projects_texts() {
     let bad = json!({
         "model": {"name": "test-model-$LAB_ACCESS-${GITHUB_TOKEN}"},
         "context": {"fileName": ["$GITHUB_TOKEN.md", "$LAB_ACCESS.md"]},
@@ -222,7 +222,7 @@ fn variables_are_not_expanded_in_a_projects_texts() {
     });
     for wire in Wire::ALL {
         let server = FakeWire::start(wire, [Said::text("here")]);
-        let own = if wire == Wire::Gemini { json!({}) } else { json!({"model": {"provider": "lab"}}) };
+        let own = json!({"model": {"name": wire.model()}});
         let home = TestHome::new().settings(settings(&server, &own)).project_settings(bad.clone());
         let run = home.command(binary(), ["-p", "hi", "--debug"]).env("GEMINI_CLI_TRUST_WORKSPACE", "true");
         let variables = wire.variables(&server.url(), KEY);
@@ -231,6 +231,13 @@ fn variables_are_not_expanded_in_a_projects_texts() {
         assert!(leaks(&home, &server, &run).is_empty(), "{wire:?}: {:#?}", leaks(&home, &server, &run));
         let asked = server.requests();
         assert!(asked.iter().all(|request| !request.path.contains("canary")), "{wire:?}");
+        // The user's model is used instead of the text of a reference.
+        assert!(asked.iter().all(|request| !request.path.contains("test-model-$")), "{wire:?}");
+        assert!(
+            run.stderr.contains("`model.name`: the environment variable `LAB_ACCESS` is not set"),
+            "{wire:?}: {}",
+            run.stderr
+        );
         assert!(!asked.is_empty(), "{wire:?}: {}", run.stderr);
     }
 }

@@ -56,6 +56,8 @@ pub enum WarningKind {
     Misspelt,
     /// The file should have been rewritten and could not be.
     NotRewritten,
+    /// The value refers to a variable that is not set, and was not used.
+    UnsetVariable,
 }
 
 impl BadFile {
@@ -121,7 +123,8 @@ impl SettingsWarning {
             WarningKind::NotFromProject
             | WarningKind::Deprecated
             | WarningKind::Misspelt
-            | WarningKind::NotRewritten => false,
+            | WarningKind::NotRewritten
+            | WarningKind::UnsetVariable => false,
         }
     }
 }

@@ -34,6 +34,30 @@ pub fn expand(text: &str, env: &Env) -> String {
     result
 }
 
+/// The first variable of a text that is unset and has no default.
+pub(crate) fn unset_variable<'t>(text: &'t str, env: &Env) -> Option<&'t str> {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once('$') {
+        let (whole, name, default) = reference(after);
+        if is_name(name) && default.is_none() && env.get(name).is_none() {
+            return Some(name);
+        }
+        rest = after.strip_prefix(whole).unwrap_or_default();
+    }
+    None
+}
+
+/// Whether a text is one reference and nothing else.
+pub(crate) fn is_reference(text: &str) -> bool {
+    text.strip_prefix('$').is_some_and(|after| !after.is_empty() && reference(after).0 == after)
+}
+
+/// Whether a shell could set a variable of this name; `$5` is a price.
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// What follows a `$`: the text of the reference (empty if it is none), its name and its default.
 fn reference(after: &str) -> (&str, &str, Option<&str>) {
     let braced = after.strip_prefix('{').and_then(|inner| inner.split_once('}')).map(|(inner, _)| inner);

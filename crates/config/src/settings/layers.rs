@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::defect::{BadFile, SettingsWarning, WarningKind};
 use super::interpolate::interpolate;
 use super::origin::{Layer, Origin};
+use super::unset::{UnsetScope, UnsetValue, remove_unset};
 use super::{ArgOverrides, Migrated, Migration, lookup, migrate, schema};
 use crate::credential_variables::ProviderKeys;
 use crate::dotenv::Offer;
@@ -20,8 +21,12 @@ use crate::jsonc::{self, Lines};
 /// Parts of a project's settings that may refer to credentials of the user: those of servers and commands, which the
 /// user reviewed with the folder.
 const TAKES_CREDENTIALS: &[&str] = &["mcp", "mcpServers", "tools"];
-/// Parts that are sent to the model's provider; a project's variables are not filled in there.
+/// Parts that are sent to the model's provider. A project's references to variables that are not set, or that may hold
+/// credentials, are dropped there.
 const IS_SENT: &[&str] = &["agents", "model", "modelConfigs"];
+
+/// The part whose own reader replaces unset references.
+const SERVERS: &str = "mcpServers";
 
 /// One layer's values and where each of them stands.
 #[derive(Debug)]
@@ -97,17 +102,46 @@ impl Reading<'_> {
         let Value::Object(values) = document.value else { return None };
         let mut read =
             LayerValues { values, file: Some(path.into()), lines: document.lines, ..LayerValues::new(layer) };
-        let env = self.env_for(layer);
-        // A variable pasted into a hook's command would be run as a part of it; its shell reads them itself.
-        for (name, value) in read.values.iter_mut().filter(|(name, _)| *name != "hooks") {
-            if layer != Layer::Project || TAKES_CREDENTIALS.contains(&name.as_str()) {
-                interpolate(value, &env);
-            } else if !IS_SENT.contains(&name.as_str()) {
-                interpolate(value, &self.provider_keys.and_credentials_removed_from(&env));
-            }
-        }
+        self.fill_in(&mut read);
         normalise(&mut read.values);
         Some(read)
+    }
+
+    /// Replaces variables, and removes values that need one which is not set.
+    fn fill_in(&mut self, read: &mut LayerValues) {
+        let env = self.env_for(read.layer);
+        let is_project = read.layer == Layer::Project;
+        let without_credentials = is_project.then(|| self.provider_keys.and_credentials_removed_from(&env));
+        let parts: Vec<String> = read.values.keys().cloned().collect();
+        let mut warnings = Vec::new();
+        // A variable pasted into a hook's command would be run as a part of it; its shell reads them itself.
+        for part in parts.iter().filter(|part| *part != "hooks") {
+            let is_sent = is_project && IS_SENT.contains(&part.as_str());
+            let env = match &without_credentials {
+                Some(without) if !TAKES_CREDENTIALS.contains(&part.as_str()) => without,
+                Some(_) | None => &*env,
+            };
+            let scope = if is_sent { UnsetScope::All } else { UnsetScope::Credentials };
+            for unset in unset_values(&mut read.values, part, env, scope) {
+                let UnsetValue { path, variable } = unset;
+                let limit = if is_project { ", or not available to project settings" } else { "" };
+                let message = format!("the environment variable `{variable}` is not set{limit}");
+                let fix = match part.as_str() {
+                    SERVERS => "the server gets an empty value".to_owned(),
+                    _ if is_sent => {
+                        format!("the value is ignored; set a default with `${{{variable}:-VALUE}}`")
+                    }
+                    _ => "the value is ignored".to_owned(),
+                };
+                let origin = read.origin(&path);
+                let warning = SettingsWarning::new(WarningKind::UnsetVariable, &origin, &path, message);
+                warnings.push(warning.with_fix(fix));
+            }
+            if let Some(value) = read.values.get_mut(part) {
+                interpolate(value, env);
+            }
+        }
+        self.warnings.extend(warnings);
     }
 
     /// A project's own file may name what its own `.env` offers; nobody else's file does.
@@ -151,6 +185,22 @@ impl Reading<'_> {
         // Line numbers are those of the file as the user finds it.
         if on_disk { new } else { jsonc::Document { value: new.value, lines: old.lines } }
     }
+}
+
+/// Values that are to be reported because of an unset variable. Those of MCP servers stay: their reader knows what each
+/// transport does with them, and reports headers.
+fn unset_values(
+    values: &mut Map<String, Value>,
+    part: &str,
+    env: &Env,
+    scope: UnsetScope,
+) -> Vec<UnsetValue> {
+    if part != SERVERS {
+        return remove_unset(values, part, env, scope);
+    }
+    let mut unset = remove_unset(&mut values.clone(), part, env, scope);
+    unset.retain(|unset| unset.path.rsplit('.').nth(1) == Some("env"));
+    unset
 }
 
 /// The values of a file under their present names; nothing is written and no variable is filled in.

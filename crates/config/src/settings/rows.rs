@@ -79,7 +79,7 @@ pub(crate) fn masked(key: &str, value: &Value) -> Value {
     }
 }
 
-fn is_secret_name(name: &str) -> bool {
+pub(super) fn is_secret_name(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = plain.to_lowercase();
     SECRET_NAMES.iter().any(|secret| plain.ends_with(secret))

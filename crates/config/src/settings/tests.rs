@@ -700,3 +700,5 @@ fn object(value: Value) -> serde_json::Map<String, Value> {
         _ => panic!("not an object"),
     }
 }
+
+mod references;
