@@ -1,11 +1,14 @@
 //! Parses an agent card: the description of an agent, its URL and its transport.
 
+use pollux_domain::json::parse_wire;
 use pollux_domain::terminal_text::{one_line, plain};
 use reqwest::Url;
 use serde::Deserialize;
 
 use crate::protocol::Version;
 
+/// The byte order mark in UTF-8.
+const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Length limits of an agent's description, and of its skills.
 const DESCRIPTION: usize = 2_000;
 const SKILL: usize = 300;
@@ -116,7 +119,8 @@ pub(crate) fn address(url: &str) -> Option<Url> {
 impl Card {
     /// Parses a card; `from` is its URL, if it was fetched.
     pub(crate) fn read(json: &[u8], from: Option<&Url>) -> Result<Self, CardError> {
-        let written: CardJson = serde_json::from_slice(json).map_err(CardError::Json)?;
+        let written: CardJson =
+            parse_wire(json.strip_prefix(BOM).unwrap_or(json)).map_err(CardError::Json)?;
         let endpoint = endpoint(&written, from)?;
         Ok(Self {
             about: about(&written),

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use pollux_domain::JsonObject;
+use pollux_domain::json::parse_wire;
 use pollux_domain::percent;
 use pollux_domain::terminal_text::one_line;
 use pollux_net::sse::{Item, Parser, SseError};
@@ -365,7 +366,7 @@ async fn body(mut response: Response, origin: &str, most: usize) -> Result<Vec<u
 }
 
 fn document(bytes: &[u8], origin: &str) -> Result<Value, LinkError> {
-    serde_json::from_slice(bytes).map_err(|error| LinkError::Protocol {
+    parse_wire(bytes).map_err(|error| LinkError::Protocol {
         origin: origin.to_owned(),
         why: format!("not valid JSON ({error})"),
     })

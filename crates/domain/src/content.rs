@@ -11,6 +11,7 @@ pub use seal::{Seal, SealKind};
 use std::sync::Arc;
 
 use crate::JsonObject;
+use crate::json::parse_wire;
 use crate::model::Origin;
 
 /// Who speaks.
@@ -139,7 +140,7 @@ impl FunctionCall {
         if text.trim().is_empty() {
             return call;
         }
-        match serde_json::from_str(text) {
+        match parse_wire(text.as_bytes()) {
             Ok(args) => call.args = args,
             Err(error) => {
                 call.bad_args = Some(Box::new(BadArgs { raw: text.to_owned(), error: error.to_string() }));

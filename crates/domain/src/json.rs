@@ -27,6 +27,15 @@ pub fn parse_lenient_str<T: DeserializeOwned>(json: &str) -> serde_json::Result<
     })
 }
 
+/// Parses JSON that came over a connection: unpaired surrogate escapes are replaced, but invalid UTF-8 stays an error,
+/// because it tells that bytes were damaged on their way.
+pub fn parse_wire<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(json).or_else(|error| match std::str::from_utf8(json).map(replace_unpaired) {
+        Ok(Cow::Owned(repaired)) => serde_json::from_str(&repaired),
+        _ => Err(error),
+    })
+}
+
 /// JSON text in which every unpaired surrogate escape is replaced. Its length stays the same.
 pub fn replace_unpaired(json: &str) -> Cow<'_, str> {
     let mut repaired = String::new();
@@ -105,12 +114,15 @@ mod tests {
         let text = b"{\"a\":\"x\xff\xed\xa0\xbd \\ud83d\",\"b\":1}";
         let read: Value = parse_lenient(text).unwrap();
         assert_eq!(read["b"], 1);
+        assert!(parse_wire::<Value>(text).is_err());
+        assert_eq!(parse_wire::<Value>(br#"["\ud83d"]"#).unwrap(), json!(["\u{fffd}"]));
         assert!(read["a"].as_str().unwrap().starts_with("x\u{fffd}"));
     }
 
     #[test]
     fn other_errors_stay_errors() {
-        for text in ["", "{", r#"{"a":"\ud83d""#, r#"["\q"]"#, r#"["\ud83"]"#, r#"["\u+d83"]"#, "[\"\u{1}\"]"] {
+        for text in ["", "{", r#"{"a":"\ud83d""#, r#"["\q"]"#, r#"["\ud83"]"#, r#"["\u+d83"]"#, "[\"\u{1}\"]"]
+        {
             assert!(parse_lenient_str::<Value>(text).is_err(), "{text}");
         }
     }

@@ -1,6 +1,7 @@
 //! Parses the answer of a hook from its exit code and output.
 
 use pollux_domain::JsonObject;
+use pollux_domain::json::parse_wire;
 use pollux_domain::terminal_text::{Stripper, plain};
 use serde_json::Value;
 
@@ -114,14 +115,15 @@ pub(crate) fn read(said: &HookOutput<'_>) -> ParsedAnswer {
             };
         }
     };
-    let text = match said.stdout.trim() {
-        "" => said.stderr.trim(),
+    // PowerShell and .NET begin their output with a byte order mark.
+    let text = match without_mark(said.stdout) {
+        "" => without_mark(said.stderr),
         stdout => stdout,
     };
     let mut reading = match parse(text) {
         Parsed::Object(object) => of_object(&object),
         Parsed::Other => ParsedAnswer::default(),
-        Parsed::Text { begins_like_json } if begins_like_json && said.cut => unreadable(),
+        Parsed::Text { .. } if said.cut => unreadable(),
         Parsed::Text { begins_like_json } => of_text(text, code, begins_like_json, said.ending),
     };
     if code == Some(FORBIDS) && reading.answer.decision != Decision::Deny {
@@ -131,6 +133,10 @@ pub(crate) fn read(said: &HookOutput<'_>) -> ParsedAnswer {
         }
     }
     reading
+}
+
+fn without_mark(text: &str) -> &str {
+    text.trim().trim_start_matches('\u{feff}').trim_start()
 }
 
 fn failure(warning: String) -> ParsedAnswer {
@@ -155,10 +161,10 @@ enum Parsed {
 }
 
 fn parse(text: &str) -> Parsed {
-    let mut value = serde_json::from_str::<Value>(text);
+    let mut value = parse_wire::<Value>(text.as_bytes());
     // Some languages' helpers encode twice.
     if let Ok(Value::String(inner)) = &value {
-        value = serde_json::from_str(inner);
+        value = parse_wire(inner.as_bytes());
     }
     match value {
         Ok(Value::Object(object)) => Parsed::Object(object),
@@ -344,7 +350,7 @@ mod tests {
             read(&HookOutput { ending: &HookEnding::Exited(code), stdout: text, stderr: "", cut: true })
         };
         assert_eq!(cut("{\"decision\": \"de", 0).answer.decision, Decision::Deny);
-        assert_eq!(cut("yyyy", 0).answer.decision, Decision::Allow);
+        assert_eq!(cut("yyyy", 0).answer.decision, Decision::Deny);
         assert_eq!(cut("yyyy", 2).answer.decision, Decision::Deny);
         let long = said(0, &"é".repeat(20_000), "").answer.system_message.unwrap();
         assert!(long.len() < 17_000 && long.ends_with("[cut: 40000 bytes]"), "{}", long.len());

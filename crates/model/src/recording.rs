@@ -1,10 +1,11 @@
 //! Keeps the replies of a model in a file that [`scripted`](crate::scripted) can play again.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::BoxFuture;
 use pollux_domain::model::{
     GenerationSettings, ModelClient, ModelError, ModelErrorKind, ModelInfo, ModelRequest, ReplyChunk,
@@ -46,7 +47,7 @@ struct RecordFile {
 impl RecordingClient {
     /// Records what `inner` says; the file is made if it is missing and kept if it is not.
     pub fn wrap(inner: Arc<dyn ModelClient>, path: &Path) -> Result<Self, RecordError> {
-        let opened = OpenOptions::new().append(true).create(true).open(path);
+        let opened = files::open_append(path, Mode::Shared).map_err(FileError::into_source);
         let file = opened.map_err(|source| RecordError { path: path.to_owned(), source })?;
         Ok(Self { inner, file: Arc::new(RecordFile { path: path.to_owned(), file }) })
     }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{FunctionCall, Part, Seal};
+use pollux_domain::json::parse_wire;
 use pollux_domain::model::ReplyEvent;
 use serde_json::Value;
 
@@ -41,7 +42,7 @@ struct Open {
 impl Open {
     /// Whether its arguments could be all.
     fn is_whole(&self) -> bool {
-        self.object.is_some() || serde_json::from_str::<JsonObject>(&self.text).is_ok()
+        self.object.is_some() || parse_wire::<JsonObject>(self.text.as_bytes()).is_ok()
     }
 
     fn can_be_read(&self) -> bool {

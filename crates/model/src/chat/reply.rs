@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pollux_domain::content::{Body, Part};
+use pollux_domain::json::parse_wire;
 use pollux_domain::model::{
     Finish, FinishReason, ModelError, ModelErrorKind, Refusal, ReplyChunk, ReplyEvent, Usage,
 };
@@ -330,7 +331,7 @@ impl Decoder for ChatDecoder {
         data: &[u8],
         events: &mut VecDeque<ReplyEvent>,
     ) -> Result<(), Failure> {
-        let value: Value = serde_json::from_slice(data).map_err(|error| {
+        let value: Value = parse_wire(data).map_err(|error| {
             Failure::malformed(format!("an event of the reply is not valid JSON: {error}"))
         })?;
         self.read(&value, events)

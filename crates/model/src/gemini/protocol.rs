@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use pollux_config::groups::Secret;
 use pollux_domain::BoxFuture;
+use pollux_domain::json::parse_wire;
 use pollux_domain::model::{ModelErrorKind, ProviderId, ReplyEvent};
 use pollux_net::google::{GoogleError, GoogleTokens};
 use pollux_net::server_access::bearer;
@@ -82,7 +83,7 @@ impl Decoder for GeminiDecoder {
         data: &[u8],
         events: &mut VecDeque<ReplyEvent>,
     ) -> Result<(), Failure> {
-        let value = serde_json::from_slice(data).map_err(|error| {
+        let value = parse_wire(data).map_err(|error| {
             Failure::malformed(format!("an event of the reply is not valid JSON: {error}"))
         })?;
         self.object(value, events)

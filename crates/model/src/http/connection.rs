@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pollux_config::groups::Secret;
 use pollux_domain::content::Body;
+use pollux_domain::json::parse_wire;
 use pollux_domain::model::{ModelError, ModelErrorKind, ReplyChunk};
 use pollux_domain::sync::Locked;
 use pollux_net::backoff::{Cause, retry_after};
@@ -219,7 +220,7 @@ impl Connection {
         let mut response = self.send(request).await?;
         let (body, complete) = self.body(&mut response, MAX_BODY_BYTES).await;
         complete?;
-        serde_json::from_slice(&body).map_err(|_| self.not_the_api(&String::from_utf8_lossy(&body)))
+        parse_wire(&body).map_err(|_| self.not_the_api(&String::from_utf8_lossy(&body)))
     }
 
     /// Reads a body up to a limit; what arrived before a failure is kept.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pollux_domain::BoxFuture;
 use pollux_domain::content::{Body, Part};
+use pollux_domain::json::parse_wire;
 use pollux_domain::model::{ModelError, ModelErrorKind, Origin, ReplyChunk, ReplyEvent, ReplyStream, Wait};
 use pollux_net::backoff::Cause;
 use pollux_net::sse::SseError;
@@ -357,7 +358,7 @@ impl Reading {
         self.ended = true;
         let body = std::mem::take(&mut self.head);
         let text = || String::from_utf8_lossy(&body);
-        match serde_json::from_slice(&body) {
+        match parse_wire(&body) {
             Ok(Value::Array(objects)) => self.objects.extend(objects),
             Ok(object @ Value::Object(_)) => self.objects.push_back(object),
             Ok(_) => return Err(connection.not_the_api(&text())),

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pollux_domain::content::{Body, FunctionCall, Part};
+use pollux_domain::json::parse_wire;
 use pollux_domain::model::{Finish, FinishReason, ModelErrorKind, Refusal, ReplyChunk, ReplyEvent};
 use serde_json::{Value, json};
 
@@ -239,7 +240,7 @@ impl Decoder for MessagesDecoder {
         data: &[u8],
         events: &mut VecDeque<ReplyEvent>,
     ) -> Result<(), Failure> {
-        let mut value: Value = serde_json::from_slice(data).map_err(|error| {
+        let mut value: Value = parse_wire(data).map_err(|error| {
             Failure::malformed(format!("an event of the reply is not valid JSON: {error}"))
         })?;
         if let Some(failure) = fault::in_reply(&value, self.local) {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pollux_domain::content::{Body, Part};
+use pollux_domain::json::parse_wire;
 use pollux_domain::model::{
     Finish, FinishReason, ModelErrorKind, Origin, Refusal, ReplyChunk, ReplyEvent, Usage,
 };
@@ -45,7 +46,7 @@ impl Decoder for ResponsesDecoder {
             return Ok(());
         }
         self.taken = self.taken.saturating_add(data.len());
-        let event: Value = serde_json::from_slice(data).map_err(|error| {
+        let event: Value = parse_wire(data).map_err(|error| {
             Failure::malformed(format!("an event of the reply is not valid JSON: {error}"))
         })?;
         let kind = text(&event, "type").or(name).unwrap_or_default().to_owned();

@@ -2,6 +2,7 @@
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, FunctionCall, Part, Seal, SealKind};
+use pollux_domain::json::parse_wire;
 use serde_json::{Value, json};
 
 use crate::http::Failure;
@@ -148,7 +149,7 @@ impl Block {
                 _ => FunctionCall::from_text(id, name, &json),
             }),
             Self::Other { mut block, json } => {
-                if let Ok(input) = serde_json::from_str::<Value>(&json) {
+                if let Ok(input) = parse_wire::<Value>(json.as_bytes()) {
                     block.insert("input".into(), input);
                 }
                 let fields = JsonObject::from_iter([(BLOCK.to_owned(), json!(block))]);
