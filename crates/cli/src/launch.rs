@@ -97,6 +97,17 @@ pub(crate) enum Launch {
     },
 }
 
+impl Launch {
+    /// Whether it works on the current directory, which may have been deleted.
+    pub(crate) fn needs_folder(&self) -> bool {
+        let only_prints = matches!(
+            self,
+            Self::Version | Self::Help(_) | Self::Completions(_) | Self::Man(None) | Self::Schema
+        );
+        !only_prints
+    }
+}
+
 /// `pollux core`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CoreCommand {

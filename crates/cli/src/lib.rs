@@ -18,11 +18,13 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::panic::{self, PanicHookInfo};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use launch::Terminal;
 use pollux_config::env::{Env, name::HOME};
+use pollux_domain::exit::ExitKind;
+use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::plain;
 
 pub use pollux_host::{OnlyThread, run_holder_if_asked};
@@ -37,11 +39,14 @@ pub fn main(alone: OnlyThread, name: Option<&OsStr>, args: impl Iterator<Item = 
     panic::set_hook(Box::new(report_panic));
     pollux_host::close_descriptors_on_exec();
     let is_gemini = name.is_some_and(|name| Path::new(name).file_stem() == Some(OsStr::new("gemini")));
-    let env = if is_gemini { process_env().called_as_gemini() } else { process_env() };
+    let folder = std::env::current_dir();
+    let has_folder = folder.is_ok();
+    let env = process_env(folder.unwrap_or_else(|_| "/".into()));
+    let env = if is_gemini { env.called_as_gemini() } else { env };
     pollux_host::hide_credentials(alone, &pollux_host::provider_keys(&env));
     let args: Vec<OsString> = args.collect();
     let name = if is_gemini { "gemini" } else { "pollux" };
-    let exit = panic::catch_unwind(|| started(args, name, &env)).unwrap_or(1);
+    let exit = panic::catch_unwind(|| started(args, name, has_folder, &env)).unwrap_or(1);
     // The output is complete: nobody has to wait for a collector.
     pollux_host::end_on_signals();
     for line in pollux_output::telemetry::flush() {
@@ -51,9 +56,16 @@ pub fn main(alone: OnlyThread, name: Option<&OsStr>, args: impl Iterator<Item = 
     ExitCode::from(exit)
 }
 
-fn started(args: Vec<OsString>, name: &str, env: &Env) -> u8 {
+fn started(args: Vec<OsString>, name: &str, has_folder: bool, env: &Env) -> u8 {
     let facts = Terminal { stdin_tty: io::stdin().is_terminal(), stdout_tty: io::stdout().is_terminal() };
     let exit = match launch::plan(args.iter().cloned(), &facts, env) {
+        // The root must never stand in for a project that is gone.
+        Ok(launch) if !has_folder && launch.needs_folder() => {
+            let failure = Failure::new(ExitKind::Failure, "the working directory no longer exists")
+                .hint("change to another directory, then try again");
+            let _ = failure.print(&mut io::stderr(), pollux_front::stderr_colour(env));
+            failure.exit
+        }
         Ok(launch) => match whole_program::run_inside(&launch, name, &args, env) {
             None => run::dispatch(&launch, env),
             Some(Ok(exit)) => exit,
@@ -63,7 +75,8 @@ fn started(args: Vec<OsString>, name: &str, env: &Env) -> u8 {
             }
         },
         Err(error) => {
-            let _ = report::print_usage(&error, &args, &mut io::stderr(), pollux_front::stderr_colour(env));
+            let colour = pollux_front::stderr_colour(env);
+            let _ = report::print_usage(&error, &args, env, &mut io::stderr(), colour);
             error.exit()
         }
     };
@@ -73,7 +86,7 @@ fn started(args: Vec<OsString>, name: &str, env: &Env) -> u8 {
 /// The one place that reads the process's environment. Names and values that are no text cannot be used
 /// to settings, so they are taken as far as they can be read. Without a usable `HOME`, as under cron and systemd,
 /// the password database names it.
-fn process_env() -> Env {
+fn process_env(folder: PathBuf) -> Env {
     let readable = |text: OsString| text.to_string_lossy().into_owned();
     let vars = std::env::vars_os().map(|(name, value)| (readable(name), readable(value)));
     let mut vars: BTreeMap<String, String> = vars.collect();
@@ -83,7 +96,7 @@ fn process_env() -> Env {
         let home = pollux_host::account::home(uid).map(|home| home.to_string_lossy().into_owned());
         vars.extend(home.map(|home| (HOME.to_owned(), home)));
     }
-    Env::new(vars, std::env::current_dir().unwrap_or_else(|_| "/".into())).with_uid(uid)
+    Env::new(vars, folder).with_uid(uid)
 }
 
 /// A panic is a bug of ours: say so briefly, and how to report it.

@@ -43,6 +43,11 @@ pub(crate) async fn start(env: &Env, kind: &str) -> Result<(Client, bool), Failu
     let mut ended = None;
     loop {
         if let Some(client) = connect(env, kind).await? {
+            if client.welcome.pid != child.id() {
+                // Another start was faster. Left alone, ours could become the core once the other has stopped.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
             return Ok((client, true));
         }
         // One that ended may have lost against another start, which is about to answer.

@@ -171,3 +171,20 @@ fn a_long_answer_in_many_chunks_arrives_whole() {
     assert_eq!(run.stdout, format!("{expected}\n"));
     assert_eq!(scene.session()["messages"][1]["content"].as_str().unwrap().trim(), expected.trim());
 }
+
+#[test]
+fn a_deleted_working_directory_ends_the_run_before_anything_happens() {
+    let home = TestHome::new();
+    let run = |args: &[&str]| {
+        let script = "mkdir gone && cd gone && rmdir ../gone && exec \"$0\" \"$@\"";
+        let args = ["-c", script, binary().to_str().unwrap()].into_iter().chain(args.iter().copied());
+        home.command("/bin/sh".as_ref(), args).run()
+    };
+    for args in [&["-p", "hi", "--yolo"][..], &["sessions", "list"], &["trust"]] {
+        let run = run(args);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{args:?}: {}", run.stderr);
+        assert!(run.stderr.starts_with("error: the working directory no longer exists\n"), "{}", run.stderr);
+    }
+    assert!(!home.gemini_dir().join("tmp").exists());
+    assert_eq!(run(&["--version"]).code, Some(0));
+}

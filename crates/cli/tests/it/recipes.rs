@@ -75,7 +75,7 @@ impl Checkout {
         let path = format!("{}:{}:{path}", home.join("bin").display(), home.join("pollux/bin").display());
         let run = self.scene.home.command(Path::new(shell), ["-c", script]).against(&self.scene.server);
         let run = run.env("PATH", &path).env("RUNNER_TEMP", &home.join("runner").display().to_string());
-        let run = run.env("GEMINI_MODEL", crate::scene::MODEL);
+        let run = run.env("GEMINI_MODEL", crate::scene::MODEL).env("TMPDIR", &home.display().to_string());
         variables.iter().fold(run, |run, (name, value)| run.env(name, value)).run()
     }
 

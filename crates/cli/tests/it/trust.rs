@@ -371,7 +371,7 @@ fn what_a_folder_would_run_is_shown_in_full_and_not_run() {
     let run = trust(&home, &["show"]);
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     for wanted in [
-        ": not trusted yet (you have not decided yet)",
+        ": not trusted yet (no decision yet)",
         "hook SessionStart: touch ",
         "sprung-hook",
         "MCP server evil: sh -c 'touch ",

@@ -72,7 +72,7 @@ const TASKS: &[(&str, &str, &str)] = &[
     (
         "temporary files",
         "sort",
-        "d=$(mktemp -d) && seq 200000 | sort -R -T $d -S 1M | sort -n | tail -1 | grep 200000",
+        "d=$(mktemp -d) && seq 200000 | sort -R -T $d -S 1M | sort -n | tail -1 | grep 200000 && rmdir $d",
     ),
     ("archives", "tar", "tar cf x.tar a && tar tf x.tar | grep a"),
     ("zip", "zip", "zip -q x.zip a && unzip -l x.zip | grep a"),

@@ -12,7 +12,7 @@ Data that leaves this machine:
   - once per session, after the second answer, the beginning and end of the conversation to the same model, for the
     session title; `general.sessionSummaries: false` turns it off
   - requests to the MCP servers, remote agents and web tools that you configure
-Nothing else: no usage statistics, no update checks. Telemetry is off unless you set `telemetry.enabled`;
+Nothing else: no usage statistics, no checks for updates of Pollux (those of extensions are checked). Telemetry is off unless you set `telemetry.enabled`;
 it then goes to your file or your OpenTelemetry collector.
 Sessions are stored in ~/.gemini on this machine. /quit --delete deletes the current one, `pollux sessions` others.
 Gemini API terms: https://ai.google.dev/gemini-api/terms";

@@ -63,7 +63,7 @@ fn why(view: &View) -> String {
         TrustReason::SkipFlag => return "--skip-trust".to_owned(),
         TrustReason::Environment => return "set by GEMINI_CLI_TRUST_WORKSPACE".to_owned(),
         TrustReason::FeatureOff => return "security.folderTrust.enabled is off".to_owned(),
-        TrustReason::NoRule => return "you have not decided yet".to_owned(),
+        TrustReason::NoRule => return "no decision yet".to_owned(),
         TrustReason::Rule(path) => format!("entry for `{}`", visible(path)),
     };
     match &view.standing.binding {
