@@ -19,6 +19,7 @@ mod repository;
 mod shell_call;
 mod tree_changes;
 mod working_dirs;
+mod steered;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -24,6 +24,7 @@ mod reads;
 mod resolve;
 mod salvage;
 mod scripts;
+mod sed;
 mod value;
 mod variables;
 mod word;
@@ -45,8 +46,9 @@ pub use reach::{Touch, touches};
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};
 pub use value::Datum;
 pub(crate) use value::Piece;
+pub(crate) use reads::takes_variables;
 use value::{Variables, WordValue};
-pub(crate) use variables::is_harmless;
+pub(crate) use variables::{is_harmless, is_of_tools};
 
 /// Programs that a read-only program starts by name.
 pub(crate) fn started_by(program: &str) -> &'static [&'static str] {
@@ -56,6 +58,11 @@ pub(crate) fn started_by(program: &str) -> &'static [&'static str] {
 /// Commands longer than this are not read.
 const MAX_BYTES: usize = 64 * 1024;
 /// More simple commands than this are not listed.
+/// Files of a folder that change what a program does: those that must not exist, and those that must not name a folder.
+pub(crate) fn steered_by(program: &str) -> (&'static [&'static str], &'static [&'static str]) {
+    (lists::list(&format!("steers/{program}")), lists::list(&format!("steers/path/{program}")))
+}
+
 const MAX_PARTS: usize = 2_000;
 /// Substitutions, groups and wrappers inside one another.
 const MAX_DEPTH: usize = 40;

@@ -18,5 +18,7 @@ mod lines;
 mod reads;
 #[path = "it/ruled.rs"]
 mod ruled;
+#[path = "it/steered.rs"]
+mod steered;
 #[path = "it/tracked.rs"]
 mod tracked;

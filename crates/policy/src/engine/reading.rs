@@ -127,6 +127,9 @@ impl Engine {
         places: &WorkingDirs,
         from: &Path,
         look: &mut BoundedDisk<'_>,
+        if let Some(why) = self.steered(part, from, look) {
+            return Err(Some(why));
+        }
     ) -> Result<(), Option<String>> {
         let reads = shell::reads(part).ok_or(None)?;
         if reads.needs_trust && !self.options.trusted {

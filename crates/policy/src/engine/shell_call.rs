@@ -159,7 +159,9 @@ impl Engine {
                 let may_write = call.request.mode == ApprovalMode::AutoEdit || !is_behind_nohup(part);
                 (!may_write).then(|| format!("`nohup` writes to `{NOHUP_FILE}`"))
             });
-            match nohup.map_or_else(|| self.reading(part, places), ReadVerdict::Closed) {
+            let given = || shell::takes_variables(part, exported).map(ReadVerdict::Closed);
+            let reading = || given().unwrap_or_else(|| self.reading(part, places));
+            match nohup.map_or_else(reading, ReadVerdict::Closed) {
                 ReadVerdict::Unknown => {}
                 ReadVerdict::Closed(why) if asked => {
                     verdict.reason = format!("{}: {why}", quoted(&part.text))
@@ -426,6 +428,10 @@ fn only_reads(verdict: &mut Verdict, text: &str) {
 fn exported(understood: &CommandAnalysis) -> Vec<(String, Option<String>)> {
     let mut all = Vec::new();
     for part in &understood.parts {
+        if part.words.is_empty() {
+            let of_tools = |(name, _): &&(String, Option<String>)| shell::is_of_tools(name);
+            all.extend(part.assignments.iter().filter(of_tools).cloned());
+        }
         let words: Vec<&str> = part.words.iter().flatten().map(String::as_str).collect();
         let (Some(program), arguments) = (words.first(), words.get(1..).unwrap_or_default()) else {
             continue;

@@ -39,6 +39,8 @@ impl<'a> Arguments<'a> {
                 // Some programs take no options after operands: `xxd a -p` writes to the file `-p`.
                 return None;
             } else if word == "--" {
+                // Options of complete words continue behind it: `find -- -files0-from x`.
+                (!program.traits.words).then_some(())?;
                 options = false;
             } else if program.traits.words {
                 let choice = word.strip_prefix('-').and_then(|name| program.long(name))?;
@@ -65,6 +67,8 @@ impl<'a> Arguments<'a> {
         if program.digits && cluster.chars().all(|c| c.is_ascii_digit()) {
             return Some(());
         }
+        // Behind a number, some programs take no value, and others take the next word: `head -5c x`, `grep -5A x`.
+        let numbered = program.digits && cluster.starts_with(|c: char| c.is_ascii_digit());
         let mut letters = cluster.chars();
         while let Some(letter) = letters.next() {
             let Some(choice) = program.short(letter) else {
@@ -73,8 +77,12 @@ impl<'a> Arguments<'a> {
                 continue;
             };
             if choice.value.is_some() {
-                let attached = letters.as_str();
-                return self.choose(choice, (!attached.is_empty()).then_some(attached), rest);
+                let attached = Some(letters.as_str()).filter(|attached| !attached.is_empty());
+                if numbered && attached.is_none() && !choice.attached {
+                    program.traits.counts.then_some(())?;
+                    continue;
+                }
+                return self.choose(choice, attached, rest);
             }
             self.choose(choice, None, rest)?;
         }
@@ -110,6 +118,10 @@ impl<'a> Arguments<'a> {
                 rest.next().filter(|next| kind == Kind::Number || !next.starts_with('-') || *next == "-")?
             }
         };
+        // What is not a number may be the name of a file.
+        if kind == Kind::Number && !(choice.attached && value.is_empty()) && !is_number(value) {
+            return None;
+        }
         // An option with an optional value is taken without one.
         if !value.is_empty() || matches!(kind, Kind::Out | Kind::Command) {
             self.values.push((kind, value));
@@ -142,6 +154,20 @@ impl<'a> Arguments<'a> {
     }
 }
 
+/// A number with a sign and a unit: `+5`, `0.5s`, `10MiB`, `0x1f`.
+fn is_number(value: &str) -> bool {
+    let value = value.strip_prefix(['+', '-']).unwrap_or(value);
+    if let Some(digits) = value.strip_prefix("0x") {
+        return !digits.is_empty() && digits.chars().all(|c| c.is_ascii_hexdigit());
+    }
+    let unit = value.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number = value.strip_suffix(unit).unwrap_or_default();
+    number.contains(|c: char| c.is_ascii_digit())
+        && number.matches('.').count() <= 1
+        && unit.len() <= 3
+        && unit.chars().all(|c| c.is_ascii_alphabetic())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::programs::program;
@@ -162,6 +188,12 @@ mod tests {
             ("cat", &["--", "-n"], Some(&[(File, "-n")])),
             ("head", &["-n5", "-c", "3", "a"], Some(&[(Number, "5"), (Number, "3"), (File, "a")])),
             ("head", &["-20", "a"], Some(&[(File, "a")])),
+            ("head", &["-20c", "a"], Some(&[(File, "a")])),
+            ("head", &["-c", "a"], None),
+            ("head", &["-c", ".5"], Some(&[(Number, ".5")])),
+            ("head", &["-n", "-1MiB", "a"], Some(&[(Number, "-1MiB"), (File, "a")])),
+            ("grep", &["-5A", "a", "b"], None),
+            ("find", &["--", "-files0-from", "a"], None),
             ("grep", &["x", "a"], Some(&[(Text, "x"), (File, "a")])),
             ("grep", &["-e", "x", "a"], Some(&[(Text, "x"), (File, "a")])),
             ("grep", &["-nf", "p", "a"], Some(&[(File, "p"), (File, "a")])),

@@ -23,7 +23,8 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
         {
             found.doubt("an editor runs commands at startup");
         }
-        "tar" | "gtar" if short_cluster_has(call, &['I', 'F']) => {
+        // At the end of a volume, it asks for a command.
+        "tar" | "gtar" if short_cluster_has(call, &['I', 'F', 'L', 'M']) => {
             found.doubt("`tar` runs a program named in its arguments")
         }
         "make" | "gmake"
@@ -32,6 +33,9 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
             }) =>
         {
             found.doubt("an argument sets the program that `make` runs");
+        }
+        "make" | "gmake" | "bmake" if call.arguments.iter().filter_map(Word::text).any(is_input) => {
+            found.doubt("the rules that `make` follows are only known at run time");
         }
         "cargo"
             if call.arguments.iter().skip_while(|w| w.text() != Some("--")).filter_map(Word::text).any(
@@ -48,10 +52,91 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
         "rsync" if short_cluster_has(call, &['e']) => {
             found.doubt("`rsync` runs a program named in its arguments")
         }
+        // On macOS it runs its operands.
+        "arch" if !call.arguments.is_empty() => opaque(call, found),
+        "crontab" if !call.has(&["-l", "-r"]) => found.doubt("`crontab` schedules commands"),
         name if lists::holds("launcher/opaque", name) => opaque(call, found),
-        _ => {}
+        name if ESCAPES.iter().any(|(program, _)| *program == name) => escapes(call, found),
+        _ => subcommand(call, found),
     }
     options(call, found);
+}
+
+/// Whether a word of `make` names the standard input.
+fn is_input(text: &str) -> bool {
+    let attached = text.starts_with('-') && (text.ends_with("f-") || text.ends_with("=-"));
+    text == "-"
+        || attached
+        || text.contains("/dev/stdin")
+        || text.contains("/dev/fd/")
+        || text.contains("/fd/0")
+}
+
+/// Subcommands that run the program behind them.
+fn subcommand(call: &Invocation<'_>, found: &mut Findings) {
+    let Some((Some(first), rest)) = call.arguments.split_first().map(|(word, rest)| (word.text(), rest))
+    else {
+        return;
+    };
+    if !lists::holds("launcher/subcommand", &format!("{}/{first}", call.name)) {
+        return;
+    }
+    let marked = rest.iter().position(|word| word.text() == Some("--")).map(|at| at + 1);
+    // `direnv exec` names a folder first.
+    let start = marked.unwrap_or(usize::from(call.name == "direnv"));
+    match rest.get(start).map(Word::text) {
+        None => {}
+        Some(Some(text)) if marked.is_some() || !text.starts_with('-') && !text.contains('@') => {
+            call.runs(rest.get(start..).unwrap_or_default(), found);
+        }
+        Some(_) => opaque(call, found),
+    }
+}
+
+/// Programs whose own language runs shell commands, and what begins these.
+const ESCAPES: &[(&str, &[&str])] = &[
+    ("dc", &["!"]),
+    (
+        "sqlite3",
+        &[
+            ".shell",
+            ".system",
+            ".sh ",
+            ".she",
+            ".sy",
+            "once |",
+            "once '|",
+            "output |",
+            "output '|",
+            "import |",
+        ],
+    ),
+    ("psql", &["\\!", "\\copy", "\\o", "\\g", "\\w", "\\e"]),
+    ("mysql", &["\\!", "system ", "\\P", "pager ", "\\e"]),
+    ("mariadb", &["\\!", "system ", "\\P", "pager ", "\\e"]),
+];
+
+fn escapes(call: &Invocation<'_>, found: &mut Findings) {
+    let marks = ESCAPES.iter().find(|(program, _)| *program == call.name).map_or(&[][..], |(_, marks)| marks);
+    for text in call.arguments.iter().filter_map(Word::text) {
+        let begins = |mark: &&str| {
+            // A word of a query may look like the name of a command.
+            let is_word = mark.starts_with(|c: char| c.is_ascii_alphabetic()) && call.name != "sqlite3";
+            let mut places = text.match_indices(*mark).map(|(at, _)| at);
+            places
+                .find(|at| {
+                    !is_word
+                        || text.get(..*at).is_some_and(|before| {
+                            before.trim_end().is_empty() || before.trim_end().ends_with(';')
+                        })
+                })
+                .and_then(|at| text.get(at + mark.len()..))
+        };
+        if let Some(command) = marks.iter().find_map(begins) {
+            found.doubt(format!("`{}` runs a command given in its arguments", call.name));
+            super::run(command, &call.context.behind(call.name), found);
+        }
+    }
 }
 
 fn find(call: &Invocation<'_>, found: &mut Findings) {

@@ -166,6 +166,8 @@ pub(super) struct Traits {
     pub source: bool,
     /// Writes files with the names of its addresses.
     pub fetches: bool,
+    /// Behind a number as an option, letters take no value.
+    pub counts: bool,
 }
 
 /// The description of a program.
@@ -350,6 +352,7 @@ impl Table {
                 "glued" => traits.glued = true,
                 "source" => traits.source = true,
                 "fetches" => traits.fetches = true,
+                "counts" => traits.counts = true,
                 _ => self.problems.push(format!("{line}: `{word}`")),
             }
         }

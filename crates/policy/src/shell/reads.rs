@@ -3,12 +3,12 @@
 //! Does not access the disk. The caller decides whether a file may be read, and handles doubts and
 //! redirections.
 
-mod git;
+pub(super) mod git;
 
 use super::arguments::Arguments;
 use super::programs::{self, Kind, Program};
-use super::scripts::{awk_is_tame, sed_script_is_tame};
-use super::{Part, lists, names, variables};
+use super::scripts::awk_is_tame;
+use super::{Part, lists, names, sed, variables};
 
 /// The files that a read-only command reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -75,7 +75,7 @@ pub fn reads(part: &Part) -> Option<Reads> {
     let risky = |(name, value): &(String, Option<String>)| {
         variables::is_risky(name, value.as_deref()) && !(is_read && name == "IFS")
     };
-    if part.assignments.iter().any(risky) {
+    if part.assignments.iter().any(risky) || takes_variables(part, &part.assignments).is_some() {
         return None;
     }
     let Some((path, arguments)) = words.split_first() else {
@@ -102,6 +102,20 @@ pub fn reads(part: &Part) -> Option<Reads> {
     let is_builtin = programs::program(name).is_some_and(|program| program.traits.builtin);
     reads.program = (name == *path && !is_builtin).then(|| name.to_owned());
     Some(reads)
+}
+
+/// Why a variable may change what a read-only command does: tools that a folder configures, and those that start others, have
+/// more variables than can be listed.
+pub(crate) fn takes_variables(part: &Part, given: &[(String, Option<String>)]) -> Option<String> {
+    let (name, _) = given.iter().find(|(name, value)| !variables::is_harmless(name, value.as_deref()))?;
+    let words: Vec<&str> = part.words.iter().map(|word| word.as_deref().unwrap_or_default()).collect();
+    let (path, arguments) = words.split_first()?;
+    let program = names::base(path);
+    let is_question = matches!(arguments, [word] if programs::question(program, word).is_some());
+    let takes = is_question
+        || lists::holds("takes/variables", program)
+        || described(program, arguments).is_some_and(|(program, _)| program.traits.trusted);
+    takes.then(|| format!("it sets `{name}`, which may change what `{program}` does"))
 }
 
 /// The table entry for a program with these arguments, and the remaining arguments.
@@ -238,7 +252,7 @@ fn files(name: &str, program: &Program, given: &Arguments<'_>) -> Option<Vec<Rea
             Kind::File | Kind::Facts | Kind::Tree => all.push(read(value, how(*kind))?),
             Kind::Archive => archive(value, &mut all)?,
             Kind::Revision => all.push(git::named(value)?),
-            Kind::Sed if sed_script_is_tame(value) => {}
+            Kind::Sed if sed::is_tame(value) => {}
             Kind::Awk if awk_only_reads(value) => {}
             Kind::Jq if jq_only_reads(value) => {}
             Kind::Sed | Kind::Awk | Kind::Jq => return None,
@@ -278,7 +292,7 @@ fn archive(name: &str, all: &mut Vec<Read>) -> Option<()> {
     if name.split('/').next().is_some_and(|first| first.contains(':')) {
         return None;
     }
-    for ending in ["", ".zip", ".ZIP", ".gz", ".Z"] {
+    for ending in ["", ".zip", ".ZIP", ".gz", ".Z", ".z", "-z", "_z", "-gz"] {
         all.push(read(&format!("{name}{ending}"), How::Contents)?);
     }
     Some(())

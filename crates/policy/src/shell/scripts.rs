@@ -4,7 +4,7 @@ use super::value::{Piece, Value};
 use super::variables;
 use super::word::{Word, is_name};
 use super::wrapper::Invocation;
-use super::{Findings, lists};
+use super::{Findings, lists, sed};
 
 /// Looks for text that the command runs as shell or program code.
 pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
@@ -94,11 +94,13 @@ fn shell_command(call: &Invocation<'_>) -> Option<usize> {
         if text == "--" {
             break;
         }
-        wanted |= text.contains('c') && !text.starts_with("--");
-        at += usize::from(
-            text.ends_with(['o', 'O']) && !text.starts_with("--")
-                || matches!(text, "--rcfile" | "--init-file"),
-        );
+        if text.starts_with("--") {
+            at += usize::from(matches!(text, "--rcfile" | "--init-file"));
+            continue;
+        }
+        wanted |= text.contains('c');
+        // Each of these takes a word, wherever it stands.
+        at += text.chars().filter(|letter| matches!(letter, 'o' | 'O')).count();
     }
     (wanted && at < call.arguments.len()).then_some(at)
 }
@@ -130,8 +132,8 @@ fn shell(call: &Invocation<'_>, found: &mut Findings) {
 
 fn eval(call: &Invocation<'_>, found: &mut Findings) {
     let words: Option<Vec<&str>> = call.arguments.iter().map(Word::text).collect();
-    match words {
-        Some(words) => super::run(&words.join(" "), &call.context.behind("eval"), found),
+    match words.as_deref() {
+        Some(["--", words @ ..] | words) => super::run(&words.join(" "), &call.context.behind("eval"), found),
         None => found.doubt("the command that `eval` runs is only known at run time"),
     }
 }
@@ -376,132 +378,56 @@ fn sed(call: &Invocation<'_>, found: &mut Findings) {
             script_seen = true;
             continue;
         };
-        let script = match text {
-            "-e" | "--expression" => arguments.next().map(|w| w.text().unwrap_or("e")),
-            "-f" | "--file" => Some("e"),
-            _ if text.starts_with("--expression=") => text.strip_prefix("--expression="),
-            "--follow-symlinks" => None,
-            _ if text.starts_with("--e") || text.starts_with("--f") => Some("e"),
-            _ if text.starts_with("--") => None,
-            _ if text.starts_with('-') && text.len() > 1 => {
-                let body = text.trim_start_matches('-');
-                match body.split_once(['e', 'f']) {
-                    Some((before, rest)) if !before.contains('i') => {
-                        if rest.is_empty() {
-                            arguments.next().map(|w| w.text().unwrap_or("e"))
-                        } else {
-                            Some(rest)
-                        }
-                    }
-                    _ => None,
+        let script = match text.strip_prefix("--") {
+            Some(long) => match long.split_once('=') {
+                // Long options may be abbreviated.
+                Some((name, value)) if is_start_of(name, "expression") => Some(value),
+                None if is_start_of(long, "expression") => {
+                    Some(arguments.next().and_then(Word::text).unwrap_or("e"))
                 }
+                None if long.starts_with('l') => {
+                    arguments.next();
+                    None
+                }
+                _ if is_start_of(long.split('=').next().unwrap_or_default(), "file") => Some("e"),
+                _ => None,
+            },
+            None if text.starts_with('-') && text.len() > 1 => {
+                sed_cluster(text, || arguments.next().map(|word| word.text().unwrap_or("e")))
             }
-            _ if !script_seen => Some(text),
-            _ => None,
+            None if !script_seen => Some(text),
+            None => None,
         };
         if let Some(script) = script {
             script_seen = true;
-            if !sed_script_is_tame(script) {
+            if !sed::is_tame(script) {
                 found.doubt("the `sed` script may run commands or write files");
             }
         }
     }
 }
 
-/// Accepts addresses with p, d, q, =, and `s` with flags that only edit; the rest counts as unsafe.
-pub(super) fn sed_script_is_tame(script: &str) -> bool {
-    script.split(['\n']).all(|line| sed_line_is_tame(line.trim()))
+fn is_start_of(given: &str, option: &str) -> bool {
+    !given.is_empty() && option.starts_with(given)
 }
 
-fn sed_line_is_tame(line: &str) -> bool {
-    let mut characters: Vec<char> = line.chars().collect();
-    characters.reverse();
-    let mut next = || characters.pop();
-    let mut current = next();
-    loop {
-        // Addresses.
-        loop {
-            match current {
-                Some(c)
-                    if c.is_ascii_digit()
-                        || matches!(c, ',' | '$' | '!' | '~' | '+' | ' ' | ';' | '{' | '}') =>
-                {
-                    current = next()
-                }
-                Some('/') => {
-                    if !skip_to('/', true, &mut next) {
-                        return false;
-                    }
-                    current = next();
-                    while current == Some('I') || current == Some('M') {
-                        current = next();
-                    }
-                }
-                _ => break,
+/// The script that options of one letter give; a file of commands counts as one that runs something.
+fn sed_cluster<'a>(text: &'a str, next: impl FnOnce() -> Option<&'a str>) -> Option<&'a str> {
+    let mut letters = text.trim_start_matches('-').chars();
+    while let Some(letter) = letters.next() {
+        let attached = Some(letters.as_str()).filter(|rest| !rest.is_empty());
+        match letter {
+            'e' => return attached.or_else(next),
+            'f' => return Some("e"),
+            'l' => {
+                attached.or_else(next);
+                return None;
             }
-        }
-        match current {
-            None => return true,
-            Some('p' | 'd' | 'q' | 'Q' | '=' | 'n' | 'N' | 'P' | 'D' | 'h' | 'H' | 'g' | 'G' | 'x' | 'l') => {
-                current = next()
-            }
-            Some('#' | 'a' | 'i' | 'c') => return true,
-            // A label ends where the next command may start, or at a blank.
-            Some(':' | 'b' | 't' | 'T') => {
-                current = next();
-                while current == Some(' ') {
-                    current = next();
-                }
-                while current.is_some_and(|c| !c.is_whitespace() && !matches!(c, ';' | '}')) {
-                    current = next();
-                }
-            }
-            Some(command @ ('s' | 'y')) => {
-                let Some(delimiter) = next() else { return false };
-                if !skip_to(delimiter, command == 's', &mut next) || !skip_to(delimiter, false, &mut next) {
-                    return false;
-                }
-                current = next();
-                while command == 's'
-                    && current
-                        .is_some_and(|c| matches!(c, 'g' | 'p' | 'i' | 'I' | 'm' | 'M') || c.is_ascii_digit())
-                {
-                    current = next();
-                }
-                if !matches!(current, None | Some(';' | ' ' | '}')) {
-                    return false;
-                }
-            }
-            Some(_) => return false,
+            'i' => return None,
+            _ => {}
         }
     }
-}
-
-/// Skips to a delimiter; false if there is none or if it is in brackets, where `sed` does not see it.
-fn skip_to(delimiter: char, is_expression: bool, next: &mut dyn FnMut() -> Option<char>) -> bool {
-    let mut in_brackets = 0;
-    loop {
-        match next() {
-            Some('\\') if in_brackets == 0 => {
-                next();
-            }
-            Some(c) if c == delimiter => return in_brackets == 0,
-            // The first character inside never closes.
-            Some('[') if is_expression && in_brackets == 0 => in_brackets = 1,
-            Some('^') if in_brackets == 1 => {}
-            Some(']') if in_brackets > 1 => in_brackets = 0,
-            // `[:space:]`
-            Some('[') if in_brackets > 0 => {
-                if next() != Some(':') || !skip_to(':', false, next) || next() != Some(']') {
-                    return false;
-                }
-                in_brackets = 2;
-            }
-            Some(_) if in_brackets > 0 => in_brackets = 2,
-            Some(_) => {}
-            None => return false,
-        }
-    }
+    None
 }
 
 /// `awk` programs may run commands, open pipes and write files.

@@ -15,6 +15,11 @@ pub(crate) fn is_harmless(name: &str, value: Option<&str>) -> bool {
     known && !is_risky(name, value)
 }
 
+/// Whether tools read a variable that may be exported already, and that other lines use for their own purposes.
+pub(crate) fn is_of_tools(name: &str) -> bool {
+    lists::holds("variable/tool", name)
+}
+
 /// Whether giving this variable this value changes which code runs.
 pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
     if lists::holds("variable/harmless", name) {

@@ -4,7 +4,7 @@ use super::programs::{self, Kind, Program};
 use super::value::Piece;
 use super::word::Word;
 use super::{
-    Context, Findings, MAX_DEPTH, Part, Pattern, Redirection, braces, embedded, git, names, scripts,
+    Context, Findings, MAX_DEPTH, Part, Pattern, Redirection, braces, embedded, git, lists, names, scripts,
     variables,
 };
 
@@ -35,7 +35,14 @@ pub(super) fn emit(
     };
     let Some(program) = first.text().filter(|name| !name.is_empty()) else {
         found.doubt("the program is only known at run time");
-        found.part(part(text, words, assignments, context));
+        found.part(part(text, words, assignments.clone(), context));
+        // `$(git --exec-path)/git-push`: the folder does not matter to rules that deny.
+        if let Some(name) = known_base(&first.raw) {
+            let mut known = words.to_vec();
+            known.splice(..1, [Word::plain(name)]);
+            let text = known.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ");
+            emit(text, &known, assignments, &context.deeper(), found);
+        }
         return;
     };
     let name = names::base(program).to_owned();
@@ -57,11 +64,37 @@ pub(super) fn emit(
         return;
     }
     if !assignments.is_empty() || !scripts::is_transparent(&call) {
-        found.part(part(text, words, assignments, context));
+        found.part(part(text, words, assignments.clone(), context));
     }
+    dashed_git(&name, words, assignments, context, found);
     scripts::look_into(&call, found);
     embedded::look_into(&call, found);
     git::look_into(&call, found);
+}
+
+/// The name of a program in a folder that is only known at run time.
+fn known_base(raw: &str) -> Option<&str> {
+    let (folder, name) = raw.rsplit_once('/')?;
+    let name = name.trim_end_matches('"');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+');
+    (!folder.is_empty() && !name.is_empty() && name.chars().all(is_plain)).then_some(name)
+}
+
+/// Records `git-NAME` as `git NAME` as well, so that rules on that find it.
+fn dashed_git(
+    name: &str,
+    words: &[Word],
+    assignments: Vec<(String, Option<String>)>,
+    context: &Context,
+    found: &mut Findings,
+) {
+    let Some(subcommand) = name.strip_prefix("git-").filter(|one| lists::holds("git/known", one)) else {
+        return;
+    };
+    let mut spelled = vec![Word::plain("git"), Word::plain(subcommand)];
+    spelled.extend(words.iter().skip(1).cloned());
+    let text = spelled.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ");
+    emit(text, &spelled, assignments, &context.behind(name), found);
 }
 
 /// A command whose program is known.
@@ -124,7 +157,7 @@ impl Invocation<'_> {
             return false;
         };
         let rights = wrapper.traits.rights;
-        if self.name == "command" && self.has(&["-v", "-V", "-pv", "-pV"]) {
+        if self.name == "command" && self.asks_for_place() {
             return false;
         }
         if rights {
@@ -145,6 +178,13 @@ impl Invocation<'_> {
         own.splice(0..0, assignments.iter().cloned());
         self.runs_with(rest, own, found);
         true
+    }
+
+    /// Whether `command` has `-v` or `-V` among its own options, so that it only prints what would run.
+    fn asks_for_place(&self) -> bool {
+        let own = self.arguments.iter().map_while(Word::text);
+        own.take_while(|text| text.starts_with('-') && !matches!(*text, "-" | "--"))
+            .any(|text| text.contains(['v', 'V']))
     }
 
     /// Where the operands start; `None` if an option makes it something else than a wrapper.
@@ -264,8 +304,13 @@ impl Invocation<'_> {
         let hides_marker = |text: &str| {
             !text.starts_with("-I") && !text.starts_with("--") && text.starts_with('-') && text.contains('I')
         };
-        if self.arguments.iter().take(start).filter_map(Word::text).any(hides_marker) {
+        let own = self.arguments.get(..start).unwrap_or_default();
+        let options = xargs_options(wrapper, own);
+        if own.iter().filter_map(Word::text).any(hides_marker) || replaces_unclearly(&options) {
             found.doubt("the words that `xargs` replaces cannot be determined");
+        }
+        if options.iter().any(|(name, value)| matches!(*name, "d" | "delimiter") && !is_line_end(*value)) {
+            found.doubt("`xargs` splits its input into words that cannot be determined");
         }
         let mut inner = self.arguments.get(start..).unwrap_or_default().to_vec();
         if inner.is_empty() {
@@ -280,7 +325,6 @@ impl Invocation<'_> {
             _ => None,
         });
         // A file of arguments is read like a redirection.
-        let own = self.arguments.get(..start).unwrap_or_default();
         let named =
             |word: &Word| word.text().is_some_and(|t| t.starts_with("--arg-file") || is_cluster_with_a(t));
         let elsewhere = own.iter().any(named);
@@ -319,6 +363,56 @@ impl Invocation<'_> {
         self.runs(&inner, found);
         true
     }
+}
+
+/// The options of `xargs` with their values, in order.
+fn xargs_options<'w>(wrapper: &Program, own: &'w [Word]) -> Vec<(&'w str, Option<&'w str>)> {
+    let mut options = Vec::new();
+    let mut words = own.iter().filter_map(Word::text);
+    while let Some(text) = words.next() {
+        if let Some(long) = text.strip_prefix("--") {
+            let (name, attached) =
+                long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+            let takes = wrapper.long(name).is_some_and(|choice| choice.value.is_some() && !choice.attached);
+            let value = if takes && attached.is_none() { words.next() } else { attached };
+            options.push((name, value));
+            continue;
+        }
+        let Some(letters) = text.strip_prefix('-') else { continue };
+        for (at, letter) in letters.char_indices() {
+            let after = at + letter.len_utf8();
+            let (name, rest) = (letters.get(at..after).unwrap_or_default(), letters.get(after..));
+            let attached = rest.filter(|rest| !rest.is_empty());
+            match wrapper.short(letter).filter(|choice| choice.value.is_some()) {
+                None if matches!(letter, 'i' | 'l' | 'e') => {
+                    options.push((name, attached));
+                    break;
+                }
+                None => options.push((name, None)),
+                Some(_) => {
+                    options.push((name, attached.or_else(|| words.next())));
+                    break;
+                }
+            }
+        }
+    }
+    options
+}
+
+/// Whether a later option of `xargs` undoes what an earlier one replaces, or none names the marker.
+fn replaces_unclearly(options: &[(&str, Option<&str>)]) -> bool {
+    let shapes = options.iter().filter(|(name, _)| {
+        matches!(*name, "I" | "i" | "replace" | "n" | "L" | "l" | "max-args" | "max-lines")
+    });
+    let unnamed = |(name, value): &(&str, Option<&str>)| {
+        matches!(*name, "I" | "i" | "replace") && value.is_none_or(str::is_empty)
+    };
+    shapes.count() > 1 || options.iter().any(unnamed)
+}
+
+/// Whether a delimiter of `xargs` is the end of a line or of a string, which no name in a list contains.
+fn is_line_end(value: Option<&str>) -> bool {
+    matches!(value, Some("\n" | "\\n" | "\\0"))
 }
 
 /// Whether short options of `xargs` end in `-a`, whose value is a file.

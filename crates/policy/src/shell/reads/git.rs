@@ -18,7 +18,7 @@ pub(super) fn reads(part: &Part, arguments: &[&str]) -> Option<Reads> {
         return own.is_empty().then(|| Reads { needs_trust: true, ..Reads::default() });
     }
     // A signature is checked by a program that the folder may name.
-    if rest.iter().any(|word| word.contains("%G")) {
+    if shows_signatures(rest) {
         return None;
     }
     let (program, rest) = subcommand("git", rest)?;
@@ -36,6 +36,17 @@ pub(super) fn named(text: &str) -> Option<Read> {
     // Git expands patterns itself.
     let last = path.rsplit('/').next().unwrap_or_default();
     if path.contains(['*', '?', '[']) && samples().any(|name| finds_any(last, &name)) {
+/// Whether formats or orders of git may need signatures: `%G?`, `%+GS`, `%(signature:key)`, `--sort=-signature`.
+fn shows_signatures(words: &[&str]) -> bool {
+    let mut sorts = false;
+    words.iter().any(|word| {
+        let by_value = std::mem::replace(&mut sorts, word.starts_with("--so"));
+        let orders = (by_value || sorts || word.contains("%(")) && word.contains("signature");
+        let starts = |text: &str| text.trim_start_matches(['+', '-', ' ']).starts_with('G');
+        orders || word.split('%').skip(1).any(starts)
+    })
+}
+
         return None;
     }
     read(path, How::Contents)
