@@ -41,6 +41,7 @@ pub fn engine(options: &Request, loaded: &Loaded, workspaces: &[PathBuf]) -> Arc
         conseca: flag(loaded, "security.enableConseca"),
         resolve: Some(Arc::new(|path| real_path(path).unwrap_or_else(|_| path.to_owned()))),
         disk: Some(Arc::new(LocalDisk)),
+        home: loaded.env.non_empty("HOME").map(PathBuf::from),
         search_path: Some(search_path(loaded, workspaces)),
     };
     Arc::new(load(&sources(options, loaded, trusted), facts))

@@ -4,6 +4,8 @@
 //! Use it only through [`Disk`], so that tests can supply their own. Matching errs on the side of more files
 //! than bash finds: `[…]` counts as any text, and quoted characters of a pattern count as special.
 
+mod ignored;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read as _;
@@ -11,12 +13,16 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+pub(crate) use self::ignored::{IGNORE_FILES, Revealed};
 use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 
 /// Limit of file names examined for one decision.
 pub(crate) const MAX_NAMES: usize = 100_000;
 /// Limit of bytes read from one file.
 pub(crate) const MAX_BYTES: u64 = 64 * 1024;
+
+/// Files of a repository that may contain credentials.
+pub(crate) const GIT_SETTINGS: [&str; 2] = ["config", "config.worktree"];
 
 /// Access to the file system.
 pub trait Disk: Send + Sync {
@@ -185,7 +191,10 @@ impl<'d> BoundedDisk<'d> {
         let lists = *component == "**" && rest.is_empty();
         if lists || component.starts_with(ANY_FOLDERS) {
             return match rest.len() {
-                0 | 1 => self.below(way, !lists, rest, found),
+                0 | 1 => {
+                    let shown = lists.then(|| Revealed::above(self.disk, &way.path));
+                    self.below(way, shown.as_ref(), rest, found)
+                }
                 _ => Err(Unresolved::TooMany),
             };
         }
@@ -232,17 +241,26 @@ impl<'d> BoundedDisk<'d> {
         self.descend(&way, rest, found)
     }
 
-    /// Files in a folder and in those below it, links not followed.
+    /// Files in a folder and in those below it, links not followed; of hidden ones only those that `shown` includes, if it is
+    /// given.
     fn below(
         &mut self,
         way: &PartialMatch,
-        hidden: bool,
+        shown: Option<&Revealed>,
         rest: &[&str],
         found: &mut Vec<Match>,
     ) -> Result<(), Unresolved> {
-        for entry in self.list(&way.path)? {
+        let entries = self.list(&way.path)?;
+        let is_told = |name: &OsString| name == ".git" || IGNORE_FILES.iter().any(|file| name == file);
+        let told = shown.filter(|_| entries.iter().any(|entry| is_told(&entry.name))).map(|shown| {
+            let mut shown = shown.clone();
+            shown.add(self.disk, &way.path);
+            shown
+        });
+        let shown = told.as_ref().or(shown);
+        for entry in entries {
             let name = entry.name.to_str().ok_or(Unresolved::Name)?;
-            if name.starts_with('.') && !hidden {
+            if name.starts_with('.') && shown.is_some_and(|shown| !shown.shows(name)) {
                 continue;
             }
             let mut next = way.to(name);
@@ -253,11 +271,8 @@ impl<'d> BoundedDisk<'d> {
                 _ => false,
             };
             if is_folder && name == ".git" {
-                // The only one of a repository's own files that may contain credentials.
-                if wants("config") {
-                    next.word.push('/');
-                    found.push(next.to("config").ends(EntryKind::File));
-                }
+                next.word.push('/');
+                self.settings_of_git(&next, &wants, found)?;
                 continue;
             }
             if wants(name) {
@@ -267,10 +282,51 @@ impl<'d> BoundedDisk<'d> {
             }
             if is_folder {
                 next.word.push('/');
-                self.below(&next, hidden, rest, found)?;
+                self.below(&next, shown, rest, found)?;
             }
         }
         Ok(())
+    }
+
+    /// The only ones of a repository's own files that may contain credentials: its settings and those of submodules.
+    fn settings_of_git(
+        &mut self,
+        git: &PartialMatch,
+        wants: &dyn Fn(&str) -> bool,
+        found: &mut Vec<Match>,
+    ) -> Result<(), Unresolved> {
+        for name in GIT_SETTINGS.into_iter().filter(|name| wants(name)) {
+            let mut next = git.to(name);
+            if let Some(kind) = self.disk.kind(&next.path) {
+                next.linked |= kind == EntryKind::Link;
+                found.push(next.ends(kind));
+            }
+        }
+        let modules = git.to("modules");
+        if self.disk.kind(&modules.path) == Some(EntryKind::Folder) {
+            for mut module in self.folders_of_modules(&modules)? {
+                module.word.push('/');
+                self.settings_of_git(&module, wants, found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The repositories of submodules, whose names may contain slashes.
+    fn folders_of_modules(&mut self, folder: &PartialMatch) -> Result<Vec<PartialMatch>, Unresolved> {
+        let mut all = Vec::new();
+        for entry in self.list(&folder.path)? {
+            if entry.kind != EntryKind::Folder {
+                continue;
+            }
+            let name = entry.name.to_str().ok_or(Unresolved::Name)?;
+            let next = PartialMatch { word: format!("{}/", folder.word), ..folder.clone() }.to(name);
+            if self.disk.kind(&next.path.join("HEAD")).is_none() {
+                all.extend(self.folders_of_modules(&next)?);
+            }
+            all.push(next);
+        }
+        Ok(all)
     }
 }
 

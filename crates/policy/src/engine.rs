@@ -8,18 +8,21 @@ mod call;
 mod checks;
 mod copies;
 mod covered;
+mod git_config;
 mod git_repository;
 mod git_shows;
 mod index;
 mod prefix;
 mod protection;
 mod reading;
+mod remotes;
 mod replaced;
 mod repository;
 mod shell_call;
-mod tree_changes;
-mod working_dirs;
 mod steered;
+mod tree_changes;
+mod tree_search;
+mod working_dirs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,6 +69,8 @@ pub struct Options {
     /// Lists the files of patterns and trees. Without it, a command that depends on them is not known to be
     /// read-only.
     pub disk: Option<Arc<dyn Disk>>,
+    /// The user's home directory, where git keeps the user's settings.
+    pub home: Option<PathBuf>,
     /// The search path of bash. Without it, every program name is taken literally.
     pub search_path: Option<SearchPath>,
 }
@@ -111,6 +116,7 @@ impl Default for Options {
             conseca: false,
             resolve: None,
             disk: None,
+            home: None,
             search_path: None,
         }
     }

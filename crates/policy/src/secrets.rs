@@ -60,10 +60,15 @@ pub(crate) fn is_private_folder(name: &str) -> bool {
 pub(crate) fn config_holds_credentials(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim().to_ascii_lowercase();
-        let address = line.split("://").nth(1).and_then(|rest| rest.split('/').next());
-        // `ssh://git@host` names a user, not a secret.
-        let has_login = address.is_some_and(|host| host.contains('@')) && !line.contains("ssh://git@");
-        has_login || ["extraheader", "token", "password", "secret"].iter().any(|word| line.contains(word))
+        holds_login(&line) || ["extraheader", "token", "password", "secret"].iter().any(|word| line.contains(word))
+    })
+}
+
+/// Whether a text contains a URL with a login. `ssh://git@host` names a user, not a secret.
+pub(crate) fn holds_login(text: &str) -> bool {
+    text.split("://").skip(1).zip(text.split("://")).any(|(rest, before)| {
+        let host = rest.split('/').next().unwrap_or_default();
+        host.contains('@') && !(before.to_ascii_lowercase().ends_with("ssh") && host.starts_with("git@"))
     })
 }
 

@@ -33,7 +33,10 @@ mod wrapper;
 pub use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 pub(crate) use danger::checked_out;
 pub use danger::is_dangerous;
-pub(crate) use git::{changes_tree, git_directory, subcommand_place as git_subcommand};
+pub(crate) use git::{
+    changes_tree, contacts as git_contacts, git_directory, is_tame as is_tame_setting,
+    subcommand_place as git_subcommand,
+};
 pub use names::program_names;
 pub(crate) use reach::{
     Brought, acts_on_entries, applies_patch, brought_by, build_files, changes_permissions, copies_trees,
@@ -43,10 +46,10 @@ pub(crate) use reach::{
     packs, puts_into, uncovered, unpacks,
 };
 pub use reach::{Touch, touches};
+pub(crate) use reads::takes_variables;
 pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, reads};
 pub use value::Datum;
 pub(crate) use value::Piece;
-pub(crate) use reads::takes_variables;
 use value::{Variables, WordValue};
 pub(crate) use variables::{is_harmless, is_of_tools};
 
@@ -55,14 +58,14 @@ pub(crate) fn started_by(program: &str) -> &'static [&'static str] {
     lists::list(&format!("starts/{program}"))
 }
 
-/// Commands longer than this are not read.
-const MAX_BYTES: usize = 64 * 1024;
-/// More simple commands than this are not listed.
 /// Files of a folder that change what a program does: those that must not exist, and those that must not name a folder.
 pub(crate) fn steered_by(program: &str) -> (&'static [&'static str], &'static [&'static str]) {
     (lists::list(&format!("steers/{program}")), lists::list(&format!("steers/path/{program}")))
 }
 
+/// Commands longer than this are not read.
+const MAX_BYTES: usize = 64 * 1024;
+/// More simple commands than this are not listed.
 const MAX_PARTS: usize = 2_000;
 /// Substitutions, groups and wrappers inside one another.
 const MAX_DEPTH: usize = 40;

@@ -48,7 +48,7 @@ impl Engine {
         places: &WorkingDirs,
     ) -> Option<String> {
         if shell::git_reads_untracked(part) {
-            return Some("an option lets it read files that git does not track".to_owned());
+            return Some("it may show files that git does not track".to_owned());
         }
         let mut names = shell::git_option_files(part);
         if !shell::git_names_only(part) {

@@ -4,8 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Disk, EntryKind};
+use crate::disk::{Disk, EntryKind, GIT_SETTINGS};
 
+/// How much of a file `HEAD` git reads, in bytes.
+const MAX_HEAD: usize = 255;
 /// Size limit for the list of packed references, in bytes.
 const MAX_REFS: u64 = 16 * 1024 * 1024;
 /// How many references may lead to one another.
@@ -33,7 +35,8 @@ impl Repository {
                 let is_certain = is_git_folder(disk, &git);
                 found.push(at(git, is_certain));
             } else if let Some(linked) = linked(disk, top, &git) {
-                found.push(at(linked, true));
+                let is_certain = is_git_folder(disk, &linked);
+                found.push(at(linked, is_certain));
             }
             if found.last().is_none_or(|one| !one.is_certain) && is_git_folder(disk, top) {
                 found.push(at(top.to_owned(), true));
@@ -43,6 +46,11 @@ impl Repository {
             }
         }
         found
+    }
+
+    /// The files with its settings, whether they exist or not.
+    pub(super) fn settings_files(&self, disk: &dyn Disk) -> Vec<PathBuf> {
+        settings_files(disk, &self.git)
     }
 
     /// Whether a folder belongs to git itself.
@@ -162,33 +170,64 @@ impl Repository {
     }
 }
 
-/// Where a `.git` file leads.
+/// Where a `.git` file leads. Git accepts no other form of it.
 fn linked(disk: &dyn Disk, top: &Path, git: &Path) -> Option<PathBuf> {
     if matches!(disk.kind(git)?, EntryKind::Folder | EntryKind::Other) {
         return None;
     }
-    Some(top.join(disk.text(git)?.trim().strip_prefix("gitdir:")?.trim()))
+    let text = disk.text(git)?;
+    Some(top.join(text.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r'])))
+}
+
+/// The folder that a `.git` folder, link or file in another folder stands for, if it is one.
+pub(super) fn git_folder_of(disk: &dyn Disk, top: &Path) -> Option<PathBuf> {
+    let git = top.join(".git");
+    let is_folder = disk.kind(&git)? == EntryKind::Folder || disk.kind(&git.join("HEAD")).is_some();
+    if is_folder { Some(git) } else { linked(disk, top, &git) }
 }
 
 /// Whether git takes a folder for that of a repository. `true` is certain.
 pub(super) fn is_git_folder(disk: &dyn Disk, folder: &Path) -> bool {
     let is_folder = |path: PathBuf| disk.kind(&path) == Some(EntryKind::Folder);
-    let is_head = |head: String| {
-        let head = head.trim();
-        let is_hash = matches!(head.len(), 40 | 64) && head.chars().all(|letter| letter.is_ascii_hexdigit());
-        is_hash || head.strip_prefix("ref:").is_some_and(|name| name.trim().starts_with("refs/"))
-    };
+    let head = folder.join("HEAD");
     let common = common(disk, folder);
-    disk.text(&folder.join("HEAD")).is_some_and(is_head)
+    disk.kind(&head) == Some(EntryKind::File)
+        && disk.text(&head).is_some_and(|text| is_head(&text))
         && is_folder(common.join("objects"))
         && is_folder(common.join("refs"))
 }
 
+/// Whether git accepts the content of a file `HEAD`. It reads the beginning only, and skips blanks only behind `ref:`.
+fn is_head(text: &str) -> bool {
+    let blanks = [' ', '\t', '\n', '\r'];
+    if text.len() > MAX_HEAD {
+        return false;
+    }
+    match text.strip_prefix("ref:") {
+        Some(name) => name.trim_start_matches(blanks).starts_with("refs/"),
+        None => {
+            let hash = text.trim_end_matches(blanks);
+            matches!(hash.len(), 40 | 64) && hash.chars().all(|letter| letter.is_ascii_hexdigit())
+        }
+    }
+}
+
 /// The folder with the references, which working trees share.
-fn common(disk: &dyn Disk, git: &Path) -> PathBuf {
+pub(super) fn common(disk: &dyn Disk, git: &Path) -> PathBuf {
     let file = git.join("commondir");
-    if disk.kind(&file) != Some(EntryKind::File) {
+    if !matches!(disk.kind(&file), Some(EntryKind::File | EntryKind::Link)) {
         return git.to_owned();
     }
-    git.join(disk.text(&file).unwrap_or_default().trim())
+    disk.text(&file)
+        .map_or_else(|| git.to_owned(), |text| git.join(text.trim_end_matches([' ', '\t', '\n', '\r'])))
+}
+
+/// The files with the settings of a repository, whether they exist or not.
+pub(super) fn settings_files(disk: &dyn Disk, git: &Path) -> Vec<PathBuf> {
+    let common = common(disk, git);
+    let mut files: Vec<PathBuf> = GIT_SETTINGS.iter().map(|name| common.join(name)).collect();
+    if common != git {
+        files.push(git.join("config.worktree"));
+    }
+    files
 }

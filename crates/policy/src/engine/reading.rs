@@ -2,21 +2,16 @@
 //!
 //! Looks for secrets, files outside the workspace and links; does not handle commands that write.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use super::tree_search::TreeSearch;
 use super::working_dirs::WorkingDirs;
 use super::{Engine, PolicyCall};
 use crate::checker::{CheckAnswer, place};
-use crate::disk::{BoundedDisk, EntryKind, MAX_BYTES, Match, Unresolved, finds_any};
+use crate::disk::{BoundedDisk, EntryKind, GIT_SETTINGS, Match, Unresolved};
 use crate::request::Decision;
-use crate::secrets::{config_holds_credentials, is_private_folder, is_secret_name};
-use crate::shell::{self, ANY_FOLDERS, ANY_NAME, CommandAnalysis, How, Part, Pattern, Read, Tree};
-
-/// Limit of parent folders searched for the top of a repository.
-const MAX_PARENTS: usize = 64;
-/// Files that tell search programs which files to skip.
-const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore", ".fdignore", ".git/info/exclude"];
+use crate::secrets::{is_private_folder, is_secret_name};
+use crate::shell::{self, ANY_FOLDERS, ANY_NAME, CommandAnalysis, How, Part, Pattern, Read};
 
 /// Characters that make a word a pattern.
 const SPECIAL: [char; 5] = ['*', '?', '[', ANY_NAME, ANY_FOLDERS];
@@ -127,13 +122,13 @@ impl Engine {
         places: &WorkingDirs,
         from: &Path,
         look: &mut BoundedDisk<'_>,
-        if let Some(why) = self.steered(part, from, look) {
-            return Err(Some(why));
-        }
     ) -> Result<(), Option<String>> {
         let reads = shell::reads(part).ok_or(None)?;
         if reads.needs_trust && !self.options.trusted {
             return Err(Some("it uses this folder's configuration, but the folder is not trusted".into()));
+        }
+        if let Some(why) = self.steered(part, from, look) {
+            return Err(Some(why));
         }
         if let Some(path) = &self.options.search_path {
             let wrappers = part.behind.iter().map(String::as_str);
@@ -259,8 +254,10 @@ impl Engine {
             How::Facts | How::Remotes if !found.linked => Ok(()),
             // A folder has no contents by itself.
             How::Contents if found.linked && self.is_folder(&found.path, look) => Ok(()),
-            // The only file of a repository that listings show.
-            How::Contents if found.word.ends_with(".git/config") => self.weigh_config(look, &found.path),
+            // The only files of a repository that listings show.
+            How::Contents if !found.linked && is_git_settings(&found.path) => {
+                self.weigh_config(look, &found.path)
+            }
             How::Contents if !found.linked => match closed_name(&found.path, &self.options.workspaces) {
                 Some(why) => Err(Some(why)),
                 None => Ok(()),
@@ -272,7 +269,7 @@ impl Engine {
         }
     }
 
-    fn is_folder(&self, path: &Path, look: &BoundedDisk<'_>) -> bool {
+    pub(super) fn is_folder(&self, path: &Path, look: &BoundedDisk<'_>) -> bool {
         let real = place(path, "", self.options.resolve.as_ref());
         look.disk.kind(&real) == Some(EntryKind::Folder)
     }
@@ -289,12 +286,12 @@ impl Engine {
         }
         match &read.how {
             How::Facts | How::Contents => Ok(()),
-            How::Remotes => self.weigh_remotes(from, look),
+            How::Remotes => {
+                self.weigh_remotes(&place(from, &read.path, self.options.resolve.as_ref()), look)
+            }
             How::Tree(tree) => {
                 let root = place(from, &read.path, self.options.resolve.as_ref());
-                let mut walk = Walk { engine: self, places, tree, revealed: Vec::new() };
-                walk.parents(&root, look);
-                walk.folder(&root, look)
+                TreeSearch::new(self, places, tree, &root, look).folder(&root, look)
             }
         }
     }
@@ -374,147 +371,16 @@ impl Engine {
         }
         answer
     }
-
-    pub(super) fn weigh_config(&self, look: &BoundedDisk<'_>, config: &Path) -> Result<(), Option<String>> {
-        match look.disk.text(config) {
-            Some(text) if text.len() as u64 >= MAX_BYTES || config_holds_credentials(&text) => {
-                Err(Some("the repository's configuration contains credentials".to_owned()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The configuration of the repository around a folder.
-    pub(super) fn weigh_remotes(&self, from: &Path, look: &BoundedDisk<'_>) -> Result<(), Option<String>> {
-        for folder in from.ancestors().take(MAX_PARENTS) {
-            let git = folder.join(".git");
-            match look.disk.kind(&git) {
-                Some(EntryKind::Folder) => {
-                    self.weigh_config(look, &git.join("config"))?;
-                    // Git skips a `.git` folder that is not a repository.
-                    if look.disk.kind(&git.join("HEAD")).is_some() {
-                        return Ok(());
-                    }
-                }
-                Some(_) => {
-                    let link = look.disk.text(&git).unwrap_or_default();
-                    let common = link.trim().strip_prefix("gitdir:").map(|path| folder.join(path.trim()));
-                    let config =
-                        common.and_then(|path| path.parent()?.parent().map(|root| root.join("config")));
-                    return config.map_or(Ok(()), |config| self.weigh_config(look, &config));
-                }
-                None => {}
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Searches a folder for files that need approval to read.
-struct Walk<'e> {
-    engine: &'e Engine,
-    places: &'e WorkingDirs,
-    tree: &'e Tree,
-    /// Patterns of hidden names that the folder's ignore files tell search programs to include.
-    revealed: Vec<String>,
-}
-
-impl Walk<'_> {
-    fn parents(&mut self, root: &Path, look: &BoundedDisk<'_>) {
-        if !self.tree.hidden {
-            for folder in root.ancestors().skip(1).take(MAX_PARENTS) {
-                self.reveal(folder, look);
-            }
-        }
-    }
-
-    fn reveal(&mut self, folder: &Path, look: &BoundedDisk<'_>) {
-        for name in IGNORE_FILES {
-            let Some(text) = look.disk.text(&folder.join(name)) else { continue };
-            let shown = text.lines().filter_map(|line| line.trim().strip_prefix('!'));
-            let last = shown.filter_map(|pattern| pattern.trim_end_matches('/').rsplit('/').next());
-            self.revealed
-                .extend(last.filter(|name| name.starts_with(['.', '*', '?', '['])).map(str::to_owned));
-        }
-    }
-
-    fn is_passed_over(&self, name: &str) -> bool {
-        let hidden = name.starts_with('.') && !self.tree.hidden;
-        let revealed = |pattern: &String| finds_any(pattern, name);
-        hidden && !self.revealed.iter().any(revealed)
-    }
-
-    /// Whether a name is left out; patterns and those that end in a slash are not followed.
-    fn is_left_out(&self, name: &str, kind: EntryKind) -> bool {
-        let without = if kind == EntryKind::Folder { &self.tree.without_folders } else { &self.tree.without };
-        without.iter().any(|not| not == name)
-    }
-
-    fn is_wanted(&self, name: &str) -> bool {
-        let last = |pattern: &String| {
-            let last = pattern.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-            last.contains(['{', '\\']) || finds_any(last, name)
-        };
-        self.tree.only.is_empty() || self.tree.only.iter().any(last)
-    }
-
-    fn folder(&mut self, folder: &Path, look: &mut BoundedDisk<'_>) -> Result<(), Option<String>> {
-        if look.disk.kind(folder) != Some(EntryKind::Folder) {
-            return Ok(());
-        }
-        let entries = look.list(folder).map_err(|why| Some(untold(why, &folder.to_string_lossy())))?;
-        let tells = |name: &OsStr| name == ".git" || IGNORE_FILES.iter().any(|file| name == *file);
-        if !self.tree.hidden && entries.iter().any(|entry| tells(&entry.name)) {
-            self.reveal(folder, look);
-        }
-        for entry in entries {
-            let name = entry.name.to_string_lossy();
-            if self.is_passed_over(&name) || self.is_left_out(&name, entry.kind) {
-                continue;
-            }
-            let path = folder.join(&entry.name);
-            match entry.kind {
-                EntryKind::Folder if name == ".git" => {
-                    if self.is_wanted("config") {
-                        self.engine.weigh_config(look, &path.join("config"))?;
-                    }
-                }
-                EntryKind::Folder if is_private_folder(&name) => {
-                    return Err(Some(format!(
-                        "it would read `{}`, which may contain secrets",
-                        path.display()
-                    )));
-                }
-                EntryKind::Folder => self.folder(&path, look)?,
-                EntryKind::Link if self.tree.follows && self.is_wanted(&name) => self.link(&path, look)?,
-                EntryKind::File if self.is_wanted(&name) && is_secret_name(&name) => {
-                    return Err(Some(format!(
-                        "it would read `{}`, which may contain secrets",
-                        path.display()
-                    )));
-                }
-                EntryKind::File | EntryKind::Link | EntryKind::Other => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// A followed link must point to a file that may be read.
-    fn link(&self, path: &Path, look: &BoundedDisk<'_>) -> Result<(), Option<String>> {
-        let text = path.to_string_lossy();
-        let closed = self.engine.closed(self.places, Path::new("/"), &text, &How::Contents);
-        match closed {
-            Some(why) => Err(Some(why)),
-            None if self.engine.is_folder(path, look) => {
-                Err(Some(format!("it follows the link `{text}` into another folder")))
-            }
-            None => Ok(()),
-        }
-    }
+/// Whether a file contains settings of a repository in a folder `.git`.
+fn is_git_settings(path: &Path) -> bool {
+    let named = path.file_name().is_some_and(|name| GIT_SETTINGS.iter().any(|known| name == *known));
+    named && path.components().any(|component| component.as_os_str() == ".git")
 }
 
 /// Why a path is protected by its own name or by a folder in it, relative to the workspace.
-fn closed_name(path: &Path, workspaces: &[PathBuf]) -> Option<String> {
+pub(super) fn closed_name(path: &Path, workspaces: &[PathBuf]) -> Option<String> {
     let below = workspaces.iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
     let mut names = below.components().map(|component| component.as_os_str().to_string_lossy()).peekable();
     while let Some(name) = names.next() {

@@ -7,7 +7,7 @@ use super::wrapper::Invocation;
 use super::{Findings, Part, lists};
 
 /// Whether setting a key can make git run something.
-pub(super) fn is_tame(key: &str, value: Option<&str>) -> bool {
+pub(crate) fn is_tame(key: &str, value: Option<&str>) -> bool {
     let key = key.to_ascii_lowercase();
     // Such a URL runs a program, and a template contains hooks.
     if key == "init.templatedir" || value.is_some_and(|value| value.contains("::")) {
@@ -23,6 +23,11 @@ pub(super) fn is_tame(key: &str, value: Option<&str>) -> bool {
 /// Whether a subcommand may bring files or links into a folder, or replace them.
 pub(crate) fn changes_tree(subcommand: &str) -> bool {
     lists::holds("git/changes-tree", subcommand)
+}
+
+/// Whether a subcommand contacts other repositories.
+pub(crate) fn contacts(subcommand: &str) -> bool {
+    lists::holds("git/contacts", subcommand)
 }
 
 /// Splits git's own options from the subcommand; returns the index of the latter.

@@ -300,10 +300,13 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         {
             unsure = Some(given::LEAVES);
         }
+        if subcommand == "config" && shows_closed_setting(text, words) {
+            unsure = Some("it may show a setting with credentials");
+        }
         let given = text.split('=').next().unwrap_or_default();
         if given.len() > 2
             && "--output".starts_with(given)
-            && matches!(subcommand, "log" | "diff" | "show" | "whatchanged" | "stash")
+            && lists::holds("git/writes-output", subcommand)
         {
             unsure = Some("it writes its output to a file");
         }
@@ -341,8 +344,10 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         let leads_out = value.starts_with(['/', '~'])
             || value.split('/').any(|component| component == "..")
             || value.starts_with("file:");
-        let is_output = text.starts_with("--out")
+        let is_output = text.starts_with("--o")
             || text.starts_with("-o")
+            || subcommand == "apply" && text.starts_with("--b")
+            || matches!(subcommand, "mailinfo" | "merge-file" | "fast-export")
             || writes && matches!(subcommand, "worktree" | "bundle" | "init" | "clone");
         // Any other word may be a file behind a link; the workspace itself is none.
         let is_root = value.trim_matches(['.', '/', '*']).is_empty();
@@ -351,4 +356,14 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
         }
     }
     (touches, unsure)
+}
+
+/// Whether a word of `git config` is a key that it shows, and that may hold credentials.
+fn shows_closed_setting(text: &str, words: &[Word<'_>]) -> bool {
+    let all = || words.iter().filter_map(|word| word.text);
+    let shows = all().any(|word| word == "get" || word.starts_with("--g") && !"--global".starts_with(word));
+    let operands = all().skip_while(|word| *word != "config").filter(|word| !word.starts_with('-')).count();
+    // A key alone is shown, too.
+    let is_key = text.contains('.') && !text.starts_with('-');
+    is_key && (shows || operands == 2) && !super::reads::git::is_open_key(text)
 }

@@ -1,5 +1,6 @@
 //! Files that git reads besides those it tracks: named by options, or not tracked at all.
 
+use super::super::reads::git::may_be_untracked;
 use super::super::{Part, git, lists, names};
 use super::given::is_one_of;
 
@@ -31,9 +32,14 @@ pub(crate) fn option_files(part: &Part) -> Vec<&str> {
     files
 }
 
-/// Whether an option lets a git command read files that are not tracked.
+/// Whether an option lets a git command read files that are not tracked, or an operand those that a stash keeps.
 pub(crate) fn reads_untracked(part: &Part) -> bool {
+    let words = || part.words.iter().skip(git::subcommand_place(&part.words) + 1).flatten();
+    let options = ["-u", "--include-untracked", "--only-untracked"];
+    let shows_stash = subcommand(part) == Some("stash") && words().any(|word| word == "show");
     has(part, "git/untracked")
+        || shows_stash && words().any(|word| is_one_of(&options, word))
+        || words().any(|word| !word.starts_with('-') && may_be_untracked(word))
 }
 
 /// Whether a git command adds files even if they are ignored.
