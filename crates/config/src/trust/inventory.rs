@@ -40,6 +40,10 @@ const FOLDERS: &[(&str, &str, Which)] = &[
     (".agents", "skills", Which::All),
 ];
 
+/// Files that make tools do more than they are asked, which run without approval in a trusted folder.
+const TOOL_FILES: &[&str] =
+    &[".npmrc", "rust-toolchain", "rust-toolchain.toml", ".cargo/config", ".cargo/config.toml"];
+
 /// Describes an image for the sandbox.
 const SANDBOX_DOCKERFILE: &str = "sandbox.Dockerfile";
 
@@ -171,6 +175,28 @@ impl Walk {
         for (top, name, which) in FOLDERS {
             if entered.contains(top) {
                 self.visit(&self.root.join(top).join(name), &format!("{top}/{name}"), *which, 0);
+            }
+        }
+        self.tool_files();
+    }
+
+    /// Only their hashes are kept: they may hold secrets.
+    fn tool_files(&mut self) {
+        let root = self.root.clone();
+        for name in TOOL_FILES {
+            // A folder that is a link is an item of its own, and its files are looked over if it leads inside.
+            let folder = match name.split_once('/') {
+                None => root.clone(),
+                Some((folder, _)) => match self.place(&root.join(folder), folder, &root) {
+                    Place::Folder(real) => real,
+                    Place::Nothing | Place::File(_) => continue,
+                },
+            };
+            let last = name.rsplit('/').next().unwrap_or_default();
+            if let Place::File(real) = self.place(&folder.join(last), name, &root)
+                && let Some(content) = self.content(&real, name)
+            {
+                self.add(name, ItemKind::File, &content.hash, None);
             }
         }
     }

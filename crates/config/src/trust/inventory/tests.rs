@@ -49,11 +49,17 @@ fn everything_that_runs_or_is_applied_is_listed_with_a_hash_of_its_own() {
         ".gemini/hooks/pre.sh",
         ".gemini/extensions/e/gemini-extension.json",
         ".agents/skills/t/SKILL.md",
+        ".npmrc",
+        "rust-toolchain",
+        "rust-toolchain.toml",
+        ".cargo/config",
+        ".cargo/config.toml",
     ] {
         scratch.write(&format!("work/{path}"), "A=1");
     }
+    scratch.write("work/.cargo/notes", "data");
     let before = taken(&scratch);
-    assert_eq!(before.items.len(), 14, "{:?}", paths(&before));
+    assert_eq!(before.items.len(), 19, "{:?}", paths(&before));
     for item in &before.items {
         scratch.write(&format!("work/{}", item.path), "A=2");
         let after = taken(&scratch);
@@ -64,6 +70,26 @@ fn everything_that_runs_or_is_applied_is_listed_with_a_hash_of_its_own() {
         scratch.write(&format!("work/{}", item.path), "A=1");
     }
     assert_eq!(taken(&scratch), before);
+}
+
+#[test]
+fn settings_of_tools_are_listed_without_their_text() {
+    let scratch = Scratch::new();
+    scratch.write("work/.npmrc", "//registry/:_authToken=s3cret\n");
+    scratch.write("work/settings/config.toml", "[registries.x]\ntoken = \"s3cret\"\n");
+    symlink("settings", scratch.path("work/.cargo")).unwrap();
+    symlink("/etc/passwd", scratch.path("work/rust-toolchain")).unwrap();
+    let inventory = taken(&scratch);
+    assert_eq!(
+        paths(&inventory),
+        [
+            (".cargo/config.toml", ItemKind::File),
+            (".cargo@", ItemKind::Link),
+            (".npmrc", ItemKind::File),
+            ("rust-toolchain", ItemKind::LinkOut),
+        ]
+    );
+    assert!(!format!("{inventory:?}").contains("s3cret"));
 }
 
 #[test]
