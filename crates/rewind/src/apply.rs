@@ -6,18 +6,16 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use pollux_config::files;
-use pollux_domain::hex;
 
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat};
 use rustix::io::Errno;
-use sha2::{Digest as _, Sha256};
 
+use crate::aside::{SetAside, rename_new, temp_name};
 use crate::beneath;
 use crate::entry::WorkspaceEntry;
 use crate::path::RelPath;
 use crate::plan::{Action, RewindStep};
 use crate::rights::Rights;
-use crate::scope::TEMP_PREFIX;
 use crate::store::Store;
 
 /// Whether conflicting steps are executed too.
@@ -55,6 +53,8 @@ pub enum KeptPath {
 pub(crate) struct Applier<'a> {
     root: BorrowedFd<'a>,
     store: &'a Store,
+    /// The temporary names of files that are moved back; the journal has them already.
+    asides: &'a [SetAside],
     rights: Rights<'a>,
 }
 
@@ -70,18 +70,16 @@ pub(crate) fn open_or_make_root(root: &Path) -> io::Result<OwnedFd> {
 }
 
 impl<'a> Applier<'a> {
-    pub(crate) fn new(root: BorrowedFd<'a>, store: &'a Store) -> Self {
-        Self { root, store, rights: Rights::new(root) }
+    pub(crate) fn new(root: BorrowedFd<'a>, store: &'a Store, asides: &'a [SetAside]) -> Self {
+        Self { root, store, asides, rights: Rights::new(root) }
     }
 
     /// Removes first, from the leaves upwards, then restores from the root downwards; modes of folders come
     /// last, since a read-only folder could not be filled.
     pub(crate) fn run(mut self, steps: &[RewindStep], applied: &mut Applied) {
-        for step in steps {
-            if let Action::MoveBack { from } = &step.action
-                && let Err(error) = self.set_aside(from, &step.path)
-            {
-                applied.failed.push((step.path.to_path_buf(), error));
+        for aside in self.asides {
+            if let Err(error) = self.set_aside(aside) {
+                applied.failed.push((aside.to.to_path_buf(), error));
             }
         }
         for step in steps.iter().rev().filter(|step| must_go(step)) {
@@ -130,7 +128,19 @@ impl<'a> Applier<'a> {
         match (goal, &step.action) {
             (WorkspaceEntry::File { mode, .. }, Action::Chmod) => beneath::set_mode(folder, name, *mode),
             (WorkspaceEntry::File { mode, .. }, Action::MoveBack { .. }) => {
-                renameat(self.root, aside(&step.path), &folder, name)?;
+                // Without one, the file was not set aside, which has been reported.
+                let aside = self.asides.iter().find(|aside| aside.to == step.path);
+                let Some(aside) = aside.filter(|aside| self.is_there(aside)) else { return Ok(()) };
+                // What is there now was recorded before; anything else stays.
+                let moved = match step.present {
+                    None => rename_new(self.root, &aside.name, &folder, name),
+                    Some(_) => renameat(self.root, &aside.name, &folder, name),
+                };
+                moved.map_err(|error| {
+                    let error = io::Error::from(error);
+                    let kept = aside.path().to_path_buf();
+                    io::Error::new(error.kind(), format!("{error}; the file is now `{}`", kept.display()))
+                })?;
                 beneath::set_mode(folder, name, *mode)
             }
             (WorkspaceEntry::File { mode, len, content }, _) => {
@@ -183,12 +193,14 @@ impl<'a> Applier<'a> {
 
     /// Temporarily moves a file into the root: its new folder will be removed, and its old one does not exist
     /// yet.
-    fn set_aside(&mut self, from: &Path, to: &RelPath) -> io::Result<()> {
-        let absent = || io::Error::from(io::ErrorKind::NotFound);
-        let from = RelPath::below(Path::new(""), from).ok_or_else(absent)?;
-        let (from_parent, from_name) = from.split().ok_or_else(absent)?;
-        let source = self.rights.open(&from_parent)?;
-        Ok(renameat(&source, from_name, self.root, aside(to))?)
+    fn set_aside(&mut self, aside: &SetAside) -> io::Result<()> {
+        let (parent, name) = aside.from.split().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let source = self.rights.open(&parent)?;
+        Ok(rename_new(&source, name, self.root, &aside.name)?)
+    }
+
+    fn is_there(&self, aside: &SetAside) -> bool {
+        beneath::stamp_of(self.root, &aside.name).is_ok()
     }
 }
 
@@ -203,17 +215,4 @@ fn must_go(step: &RewindStep) -> bool {
         (Some(_), None) => true,
         (Some(present), Some(goal)) => present.is_folder() != goal.is_folder(),
     }
-}
-
-fn temp_name(path: &RelPath) -> Vec<u8> {
-    let hash: [u8; 32] = Sha256::digest(path.bytes()).into();
-    let mut name = TEMP_PREFIX.to_vec();
-    name.extend(hex::encode(&hash).bytes().take(16));
-    name
-}
-
-fn aside(path: &RelPath) -> Vec<u8> {
-    let mut name = temp_name(path);
-    name.extend_from_slice(b"-moved");
-    name
 }

@@ -22,9 +22,10 @@ mod wire;
 
 pub use log::LogError;
 pub use point::{ChangeScope, Point, PointSummary, Target};
-pub use retention::{PruneOutcome, forget};
+pub use retention::{PruneOutcome, forget, has_journal};
 
 use crate::apply::{self, Applied, Applier, Conflicts, KeptPath};
+use crate::aside::{self, SetAside};
 use crate::beneath;
 use crate::coverage::{Coverage, Reason, Uncovered};
 use crate::entry::WorkspaceEntry;
@@ -157,7 +158,7 @@ impl Journal {
         let mut points: Vec<PointSummary> = Vec::new();
         for event in &state.events {
             match event {
-                Event::Prompt(_) => {}
+                Event::Prompt(_) | Event::SetAside(_) => {}
                 Event::Opened { point, .. } => {
                     points.push(PointSummary { point: point.clone(), changed: Vec::new() });
                 }
@@ -181,6 +182,7 @@ impl Journal {
     pub fn plan(&self, target: &Target) -> Result<RewindPlan, RewindError> {
         let mut state = self.lock();
         let store = self.ready(&mut state)?;
+        let left = self.put_back_left(&state.events)?;
         // A call that never ended counts as ended now.
         let open: Vec<String> = state.open.iter().map(|open| open.call.clone()).collect();
         for call in open {
@@ -190,7 +192,7 @@ impl Journal {
             (Event::Opened { point, .. }, Target::Call(call)) => point.call == *call,
             (Event::Prompt(id), Target::Prompt(wanted)) => id == wanted,
             (Event::Opened { point, .. }, Target::Prompt(wanted)) => point.prompt == *wanted,
-            (Event::Prompt(_), Target::Call(_)) | (Event::Closed { .. }, _) => false,
+            (Event::Prompt(_), Target::Call(_)) | (Event::Closed { .. } | Event::SetAside(_), _) => false,
         };
         let Some(start) = state.events.iter().position(is_start) else {
             return Err(RewindError::UnknownTarget(target.clone()));
@@ -199,7 +201,7 @@ impl Journal {
             Event::Closed { changes, unsure, .. } => {
                 changes.iter().map(|change| (change, *unsure)).collect::<Vec<_>>()
             }
-            Event::Prompt(_) | Event::Opened { .. } => Vec::new(),
+            Event::Prompt(_) | Event::Opened { .. } | Event::SetAside(_) => Vec::new(),
         });
         let folds = plan::fold(changes);
         let root = self.open_root()?;
@@ -210,7 +212,7 @@ impl Journal {
                 present.insert(path.clone(), node.entry);
             }
         }
-        Ok(plan::decide(folds, &present))
+        Ok(RewindPlan { left, ..plan::decide(folds, &present) })
     }
 
     /// Goes back. May be run again after an interruption, with a new plan.
@@ -221,6 +223,7 @@ impl Journal {
         let insisted = if conflicts == Conflicts::Overwrite { plan.conflicts.as_slice() } else { &[] };
         let mut steps: Vec<RewindStep> = Vec::with_capacity(plan.steps.len() + insisted.len());
         let mut files = Files::new();
+        let mut asides = Vec::new();
         let root = self.open_root()?;
         for step in plan.steps.iter().chain(insisted) {
             let found = self.look(self.reader(store, root.as_ref()), &step.path)?;
@@ -233,16 +236,22 @@ impl Journal {
             if let plan::Action::MoveBack { from } = &step.action
                 && let Some(from) = RelPath::below(Path::new(""), from)
             {
-                files.insert(from, step.goal.clone());
+                let found = self.look(self.reader(store, root.as_ref()), &from)?;
+                files.insert(from.clone(), found.map(|(node, _)| node.entry));
+                asides.push(SetAside::new(from, step.path.clone()));
             }
             steps.push(RewindStep { present, ..step.clone() });
         }
         steps.sort_by(|one, other| one.path.cmp(&other.path));
         let point = Point { call: applied.undo.clone(), prompt: String::new(), tool: REWIND.to_owned() };
         state.open_point(point, Some(files)).map_err(SnapshotError::from)?;
+        if !asides.is_empty() {
+            // Noted first: a rewind that is interrupted must not lose track of them.
+            state.push(Event::SetAside(asides.clone())).map_err(SnapshotError::from)?;
+        }
         if !steps.is_empty() {
             let root = apply::open_or_make_root(&self.root).map_err(|source| self.unusable(source))?;
-            Applier::new(root.as_fd(), store).run(&steps, &mut applied);
+            Applier::new(root.as_fd(), store, &asides).run(&steps, &mut applied);
         }
         let call = applied.undo.clone();
         applied.restored = self.close(&mut state, &call, false)?;
@@ -377,11 +386,41 @@ impl Journal {
             }
         });
         state.known = Some(tree);
+        if state.events.iter().any(|event| matches!(event, Event::SetAside(_))) {
+            // Before the interrupted rewind counts as ended: it did not change what is put back.
+            self.put_back_left(&state.events)?;
+        }
         let left: Vec<String> = state.open.iter().map(|open| open.call.clone()).collect();
         for call in left {
             self.close(state, &call, true)?;
         }
         Ok(store)
+    }
+
+    /// Puts files back that an interrupted rewind set aside; returns those that keep their temporary names.
+    fn put_back_left(&self, events: &[Event]) -> Result<Vec<PathBuf>, SnapshotError> {
+        let Some(root) = self.open_root()? else { return Ok(Vec::new()) };
+        let left = aside::leftovers(root.as_fd()).map_err(|source| self.unusable(source))?;
+        if left.is_empty() {
+            return Ok(Vec::new());
+        }
+        let noted = |name: &[u8]| {
+            let mut files = events.iter().rev().filter_map(|event| match event {
+                Event::SetAside(files) => files.iter().find(|aside| aside.name == name),
+                Event::Prompt(_) | Event::Opened { .. } | Event::Closed { .. } => None,
+            });
+            files.next().cloned()
+        };
+        // Earlier versions wrote no note, and a power failure can lose it. The name begins with a hash of the path.
+        let changed = |name: &[u8]| {
+            let mut paths = events.iter().flat_map(|event| match event {
+                Event::Closed { changes, .. } => changes.as_slice(),
+                Event::Prompt(_) | Event::Opened { .. } | Event::SetAside(_) => &[],
+            });
+            let change = paths.find(|change| name.starts_with(&aside::temp_name(&change.path)))?;
+            Some(SetAside { from: change.path.clone(), to: change.path.clone(), name: name.to_vec() })
+        };
+        Ok(aside::put_back(root.as_fd(), left, |name| noted(name).or_else(|| changed(name))))
     }
 
     /// The path below the root that a tool would write to, links resolved; `None` outside.

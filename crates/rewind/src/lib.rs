@@ -21,6 +21,7 @@
 //! - hard links: both names get their content back, but as two files.
 
 mod apply;
+mod aside;
 mod beneath;
 pub mod checkpoint;
 mod coverage;
@@ -41,7 +42,7 @@ pub use apply::{Applied, Conflicts, KeptPath};
 pub use coverage::{Coverage, Reason, Uncovered};
 pub use journal::{
     ChangeScope, Journal, JournalSetup, LogError, OpenError, Point, PointSummary, PruneOutcome, RewindError,
-    SnapshotError, Target, forget,
+    SnapshotError, Target, forget, has_journal,
 };
 pub use plan::{Action, Conflict, RewindPlan, RewindStep};
 pub use scope::{Limits, default_skips};

@@ -18,6 +18,8 @@ pub struct RewindPlan {
     pub conflicts: Vec<RewindStep>,
     /// Paths that cannot be restored, because their content was not saved.
     pub lost: Vec<Uncovered>,
+    /// Files below the root that an interrupted rewind left under a temporary name, and that could not be put back.
+    pub left: Vec<PathBuf>,
 }
 
 /// The step for one path.
@@ -146,7 +148,7 @@ pub(crate) fn decide(
         }
     }
     let (conflicts, steps) = steps.into_iter().partition(|step| step.conflict.is_some());
-    RewindPlan { steps, conflicts, lost }
+    RewindPlan { steps, conflicts, lost, left: Vec::new() }
 }
 
 /// `None` when the goal's content is nowhere.

@@ -202,7 +202,7 @@ pub(super) fn needed(folder: &Path) -> io::Result<Vec<Hash>> {
     let mut entries: Vec<WorkspaceEntry> = index.nodes.into_values().map(|node| node.entry).collect();
     for event in events {
         match event {
-            Event::Prompt(_) => {}
+            Event::Prompt(_) | Event::SetAside(_) => {}
             Event::Opened { files, .. } => {
                 entries.extend(files.into_iter().flatten().filter_map(|(_, entry)| entry));
             }

@@ -45,6 +45,11 @@ pub fn forget(store: &Path, is_kept: impl Fn(&SessionId) -> bool) -> io::Result<
     Ok(PruneOutcome::Done)
 }
 
+/// Whether a store has a journal of this session.
+pub fn has_journal(store: &Path, session: &SessionId) -> bool {
+    store.join("sessions").join(folder_name(session)).is_dir()
+}
+
 /// A session's id as the name of a folder.
 pub(super) fn folder_name(session: &SessionId) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
+use crate::aside::SetAside;
 use crate::coverage::{Coverage, Uncovered};
 use crate::entry::WorkspaceEntry;
 use crate::path::RelPath;
@@ -30,8 +31,17 @@ pub(super) struct JournalState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     Prompt(String),
-    Opened { point: Point, files: Option<Files> },
-    Closed { call: String, unsure: bool, changes: Vec<Change> },
+    Opened {
+        point: Point,
+        files: Option<Files>,
+    },
+    Closed {
+        call: String,
+        unsure: bool,
+        changes: Vec<Change>,
+    },
+    /// A rewind is about to give these files temporary names.
+    SetAside(Vec<SetAside>),
 }
 
 /// Paths with their previous entries.
@@ -98,7 +108,7 @@ pub(super) fn still_open(events: &[Event]) -> Vec<OpenPoint> {
     let mut open: Vec<OpenPoint> = Vec::new();
     for event in events {
         match event {
-            Event::Prompt(_) => {}
+            Event::Prompt(_) | Event::SetAside(_) => {}
             Event::Opened { point, files } => {
                 open.push(OpenPoint { call: point.call.clone(), files: files.clone() });
             }

@@ -4,6 +4,7 @@ use pollux_domain::hex;
 
 use serde::{Deserialize, Serialize};
 
+use crate::aside::SetAside;
 use crate::coverage::Reason;
 use crate::entry::{Content, Node, Stamp, WorkspaceEntry};
 use crate::path::RelPath;
@@ -22,6 +23,8 @@ pub(super) enum LineWire {
     Open { call: String, prompt: String, tool: String, files: Option<Vec<(String, Option<EntryWire>)>> },
     /// A call has ended; it changed these.
     Close { call: String, unsure: bool, changes: Vec<(String, Option<EntryWire>, Option<EntryWire>)> },
+    /// A rewind moves these files: from, to, and the temporary name between.
+    Aside(Vec<(String, String, String)>),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -154,6 +157,11 @@ impl From<&Event> for LineWire {
                     })
                     .collect(),
             },
+            Event::SetAside(files) => {
+                let file =
+                    |aside: &SetAside| (text(aside.from.bytes()), text(aside.to.bytes()), text(&aside.name));
+                Self::Aside(files.iter().map(file).collect())
+            }
         }
     }
 }
@@ -180,6 +188,12 @@ impl LineWire {
                     unsure,
                     changes: changes.into_iter().map(change).collect::<Option<_>>()?,
                 }
+            }
+            Self::Aside(files) => {
+                let file = |(from, to, name): (String, String, String)| {
+                    SetAside::parse(path_of(&from)?, path_of(&to)?, &path_of(&name)?)
+                };
+                Event::SetAside(files.into_iter().map(file).collect::<Option<_>>()?)
             }
         })
     }
