@@ -72,6 +72,7 @@ pub struct Project {
     root: PathBuf,
     hash: String,
     temp_dir: PathBuf,
+    state_dirs: Vec<PathBuf>,
     read_chat_dirs: Vec<PathBuf>,
 }
 
@@ -249,18 +250,20 @@ impl Project {
     pub fn locate(home: &Home, root: &Path) -> Self {
         let root = without_trailing_slash(root);
         let hash = sha256_hex(root.to_string_lossy().as_bytes());
-        let by_hash = home.tmp_dir().join(&hash);
-        let by_slug = slug_of(home, &root).map(|slug| home.tmp_dir().join(slug));
-        let temp_dir = by_slug.clone().unwrap_or_else(|| by_hash.clone());
-        let mut read_chat_dirs = Vec::with_capacity(3);
+        let tmp = home.tmp_dir();
+        let by_hash = tmp.join(&hash);
+        let names = short_names(home, &root);
+        let temp_dir = names.first().map_or_else(|| by_hash.clone(), |name| tmp.join(name));
+        let mut state_dirs = Vec::with_capacity(names.len() + 2);
         let seed_form = home.gemini_dir.join("projects").join(&hash);
-        for dir in [Some(temp_dir.clone()), Some(by_hash), by_slug, Some(seed_form)].into_iter().flatten() {
-            let chats = dir.join("chats");
-            if !read_chat_dirs.contains(&chats) {
-                read_chat_dirs.push(chats);
+        let named = names.iter().map(|name| tmp.join(name));
+        for dir in named.chain([by_hash, seed_form]) {
+            if !state_dirs.contains(&dir) {
+                state_dirs.push(dir);
             }
         }
-        Self { root, hash, temp_dir, read_chat_dirs }
+        let read_chat_dirs = state_dirs.iter().map(|dir| dir.join("chats")).collect();
+        Self { root, hash, temp_dir, state_dirs, read_chat_dirs }
     }
 
     /// The project's root as an absolute path.
@@ -276,6 +279,12 @@ impl Project {
     /// The project's folder below `tmp/`; created by the first writer.
     pub fn temp_dir(&self) -> &Path {
         &self.temp_dir
+    }
+
+    /// Every folder that may hold state of this project, the one we write to first. Its name changes when gemini-cli
+    /// registers the project, and when the register is lost.
+    pub fn state_dirs(&self) -> &[PathBuf] {
+        &self.state_dirs
     }
 
     /// Where new session files go.
@@ -336,7 +345,7 @@ fn is_gemini_dir(dir: &Path) -> bool {
 fn has_projects(dir: &Path) -> bool {
     let entries = std::fs::read_dir(dir.join("projects")).into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.any(|name| name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    names.any(|name| is_hash(&name))
 }
 
 fn without_trailing_slash(path: &Path) -> PathBuf {
@@ -347,17 +356,64 @@ fn without_trailing_slash(path: &Path) -> PathBuf {
     }
 }
 
-/// The short name that upstream gave this project in this home, if it is one we may use.
-fn slug_of(home: &Home, root: &Path) -> Option<String> {
+/// The file in which upstream notes the project that a folder belongs to.
+const PROJECT_MARKER: &str = ".project_root";
+
+/// Maximum size of a marker: a path.
+const MAX_MARKER_BYTES: u64 = 64 * 1024;
+
+/// The short names that upstream gave this project in this home: that of its register, or those of the folders that are
+/// marked with the project. Upstream rebuilds a lost register from the marks.
+fn short_names(home: &Home, root: &Path) -> Vec<String> {
+    match registered_name(home, root) {
+        Some(name) => vec![name],
+        None => marked_names(home, root),
+    }
+}
+
+/// The short name in the register, if it is one we may use.
+fn registered_name(home: &Home, root: &Path) -> Option<String> {
     let text = files::read_text(&home.projects_file()).ok()??;
     let register = jsonc::parse(&text).ok()?.value;
     let slug = register.get("projects")?.get(root.to_str()?).and_then(Value::as_str)?;
-    let valid = !slug.is_empty()
-        && slug.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     // Upstream drops a mapping whose folder names another project, so its sessions are not ours.
-    let marker = files::read_text(&home.tmp_dir().join(slug).join(".project_root"));
-    let foreign = matches!(&marker, Ok(Some(owner)) if Path::new(owner.trim()) != root);
-    (valid && !foreign).then(|| slug.to_owned())
+    let is_foreign = marker(&home.tmp_dir().join(slug)).is_some_and(|owner| owner != root);
+    (is_short_name(slug) && !is_foreign).then(|| slug.to_owned())
+}
+
+/// The short names of folders that are marked with this project, those with state first.
+fn marked_names(home: &Home, root: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for base in [home.tmp_dir(), home.history_dir()] {
+        let entries = std::fs::read_dir(&base).into_iter().flatten().flatten();
+        let candidates = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut marked: Vec<String> = candidates
+            // A hash is never a short name, so its folder is not read.
+            .filter(|name| is_short_name(name) && !is_hash(name))
+            .filter(|name| marker(&base.join(name)).is_some_and(|owner| owner == root))
+            // A folder whose own mark names another project is not ours, whatever the history says.
+            .filter(|name| marker(&home.tmp_dir().join(name)).is_none_or(|owner| owner == root))
+            .collect();
+        marked.sort_unstable();
+        marked.retain(|name| !names.contains(name));
+        names.append(&mut marked);
+    }
+    names
+}
+
+/// The project that a folder is marked with.
+fn marker(folder: &Path) -> Option<PathBuf> {
+    let text = files::read_text_up_to(&folder.join(PROJECT_MARKER), MAX_MARKER_BYTES).ok()??;
+    Some(PathBuf::from(text.trim()))
+}
+
+fn is_short_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !name.is_empty() && name.bytes().all(fits)
+}
+
+fn is_hash(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]

@@ -151,3 +151,31 @@ fn a_registered_short_name_is_written_to_and_the_hash_is_still_read() {
     assert_ne!(register(r#"{"projects": {"/srv/app": "app-1"}}"#).temp_dir(), by_hash);
     assert_eq!(scratch.names("home/.gemini"), ["projects.json", "tmp"], "nothing is created");
 }
+
+#[test]
+fn folders_marked_with_the_project_are_found_while_the_register_is_lost() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let hash = sha256_hex(b"/srv/app");
+    scratch.write("home/.gemini/tmp/app/.project_root", "/srv/app\n");
+    scratch.write("home/.gemini/history/app/.project_root", "/srv/app");
+    scratch.write("home/.gemini/history/older/.project_root", "/srv/app");
+    scratch.write("home/.gemini/tmp/other/.project_root", "/srv/other");
+    scratch.write("home/.gemini/history/other/.project_root", "/srv/app");
+    scratch.write(&format!("home/.gemini/tmp/{hash}/.project_root"), "/srv/app");
+    let names = |register: Option<&str>| {
+        match register {
+            Some(text) => drop(scratch.write("home/.gemini/projects.json", text)),
+            None => drop(std::fs::remove_file(home.projects_file())),
+        }
+        let project = Project::locate(&home, Path::new("/srv/app"));
+        assert_eq!(project.temp_dir(), project.state_dirs()[0]);
+        let name = |dir: &PathBuf| dir.file_name().unwrap().to_string_lossy().into_owned();
+        project.state_dirs().iter().map(name).collect::<Vec<_>>()
+    };
+    let hash = hash.as_str();
+    for lost in [None, Some(""), Some("{\"projects\":{"), Some("{\"projects\":{}}")] {
+        assert_eq!(names(lost), ["app", "older", hash, hash], "{lost:?}");
+    }
+    assert_eq!(names(Some(r#"{"projects":{"/srv/app":"app-1"}}"#)), ["app-1", hash, hash]);
+}
