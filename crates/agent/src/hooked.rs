@@ -142,17 +142,23 @@ impl Hooked {
         }
     }
 
-    /// Reports that hooks stop the agent, in upstream's words; returns whether they do.
+    /// Reports that hooks stop the agent; returns whether they do.
     pub(crate) async fn halts(&self, verdict: &Verdict, message: Option<&str>) -> bool {
-        let (severity, word, reason) = match verdict {
-            Verdict::Proceed => return false,
-            Verdict::Block { reason } => (Severity::Warning, "blocked", reason),
-            Verdict::Stop { reason } => (Severity::Info, "stopped", reason),
-        };
-        let text = format!("Agent execution {word}: {}", message.unwrap_or(reason));
-        self.notice(severity, NoticeCode::Halted, text).await;
+        let Some(notice) = halt_notice(verdict, message) else { return false };
+        self.emit(notice).await;
         true
     }
+}
+
+/// The notice that hooks stop the agent, in upstream's words, if they do.
+pub(crate) fn halt_notice(verdict: &Verdict, message: Option<&str>) -> Option<Event> {
+    let (severity, word, reason) = match verdict {
+        Verdict::Proceed => return None,
+        Verdict::Block { reason } => (Severity::Warning, "blocked", reason),
+        Verdict::Stop { reason } => (Severity::Info, "stopped", reason),
+    };
+    let message = format!("Agent execution {word}: {}", message.unwrap_or(reason));
+    Some(Event::Notice { severity, code: NoticeCode::Halted, message })
 }
 
 fn report(moment: Moment, run: HookRun, message: Option<String>, suppressed: bool) -> HookReport {

@@ -54,7 +54,7 @@ pub(crate) async fn run_turn(
     session.conversation.dialogue = Dialogue { prompt: spoken(&parts), replies: Vec::new() };
     let (mut parts, mut typed) = (parts, Some(typed));
     for turn in 0..MAX_TURNS {
-        let gate = before_agent(&session.services.hooked, &mut parts, cancel).await;
+        let (gate, halted) = before_agent(&session.services.hooked, &mut parts, cancel).await;
         let mut record = None;
         if gate != Gate::Blocked {
             let now = session.now();
@@ -77,6 +77,9 @@ pub(crate) async fn run_turn(
         if let Some(typed) = typed.take() {
             let (prompt_id, by) = (prompt_id.clone(), by.clone());
             session.emit(Event::PromptAccepted { typed, prompt_id, message: record, by }).await;
+        }
+        if let Some(halted) = halted {
+            session.emit(halted).await;
         }
         match gate {
             Gate::Open => {}

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use pollux_domain::content::Part;
+use pollux_domain::event::Event;
 use pollux_hooks::{
     BeforeAgent, CompressTrigger, EndReason, PreCompress, SessionEnd, SessionStart, StartSource, Verdict,
     hook_context,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Hooked;
+use super::{Hooked, halt_notice};
 use crate::history::History;
 
 /// How often hooks may send a prompt back to the model; upstream's budget of turns.
@@ -58,18 +59,25 @@ pub(crate) async fn end_hooks(
     farewell.await;
 }
 
-/// A prompt is about to be worked on; hooks may add to it.
-pub(crate) async fn before_agent(hooked: &Hooked, parts: &mut Vec<Part>, cancel: &CancellationToken) -> Gate {
+/// A prompt is about to be worked on; hooks may add to it. The event says why they stop it, and is for the caller to
+/// emit after the prompt.
+pub(crate) async fn before_agent(
+    hooked: &Hooked,
+    parts: &mut Vec<Part>,
+    cancel: &CancellationToken,
+) -> (Gate, Option<Event>) {
     let heard = hooked.fire(|| BeforeAgent { prompt: spoken(parts) }, cancel).await;
     if cancel.is_cancelled() {
-        return Gate::Stopped;
+        return (Gate::Stopped, None);
     }
-    if hooked.halts(&heard.outcome.verdict, heard.message.as_deref()).await {
-        let stopped = matches!(heard.outcome.verdict, Verdict::Stop { .. });
-        return if stopped { Gate::Stopped } else { Gate::Blocked };
+    let notice = halt_notice(&heard.outcome.verdict, heard.message.as_deref());
+    match heard.outcome.verdict {
+        Verdict::Stop { .. } => return (Gate::Stopped, notice),
+        Verdict::Block { .. } => return (Gate::Blocked, notice),
+        Verdict::Proceed => {}
     }
     parts.extend(heard.outcome.context.map(|context| Part::text(hook_context(&context))));
-    Gate::Open
+    (Gate::Open, None)
 }
 
 /// The history is about to be compressed.

@@ -17,7 +17,10 @@ pub(crate) async fn deliver(
 ) -> Option<TurnEnd> {
     let mut blocked = false;
     while let Some(Steer { id, by, mut parts, typed }) = session.conversation.steering.next() {
-        let gate = before_agent(&session.services.hooked, &mut parts, cancel).await;
+        let (gate, halted) = before_agent(&session.services.hooked, &mut parts, cancel).await;
+        if let Some(halted) = halted {
+            session.emit(halted).await;
+        }
         if gate == Gate::Blocked {
             let result = OpResult::refused(RefusalCode::NotAllowed, "blocked by a hook");
             session.authority.questions.acknowledge(id, by, result).await;

@@ -90,6 +90,12 @@ fn a_prompt_is_blocked_stopped_or_added_to() {
     let files = crate::scene::all_files(&world.home.gemini_dir());
     let recorded = |name: &str| files.iter().any(|file| file.display().to_string().contains(name));
     assert!(!recorded("/chats/session-"), "a blocked prompt is as if it had never been: {files:?}");
+    for dialect in ["gemini-cli", "pollux"] {
+        let run = world.fine(&["-o", "stream-json", "--output-dialect", dialect]);
+        let events = crate::scene::lines(&run.stdout);
+        let types = events.iter().map(|event| event["type"].as_str().unwrap().to_lowercase());
+        assert_eq!(types.collect::<Vec<_>>(), ["init", "message", "error", "result"], "{}", run.stdout);
+    }
 
     let world = World::new(&json!({"BeforeAgent": answers("stop.json")}), &[says("Never.")])
         .file("stop.json", json!({"continue": false, "stopReason": "Enough.", "systemMessage": "Go home."}));
