@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pollux_admin::columns::columns;
 use pollux_config::env::Env;
 use pollux_domain::content::Content;
-use pollux_domain::event::Event;
+use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::input::Pipe;
 use crate::launch::CoreCommand;
 use crate::run::read_prompt;
-use crate::signals::supervise;
+use crate::signals::{Supervisor, supervise};
 
 /// Runs a future of the core's client.
 fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
@@ -314,24 +314,32 @@ pub(crate) fn headless(options: &Request, env: &Env, pipe: Option<Pipe>) -> Exit
     };
     let mut console = Console::of_process(style(&loaded.groups.output, options, env));
     let dialect = loaded.groups.output.dialect;
-    let done = read_prompt(options, pipe, dialect, &mut console)
-        .and_then(|prompt| block_on(prompted(options, &loaded, env, prompt, &mut console)));
+    let done =
+        Supervisor::start().map_err(|error| cannot_start(&error)).and_then(
+            |mut supervisor| match read_prompt(options, pipe, dialect, &mut supervisor, &mut console)? {
+                Ok(prompt) => {
+                    let Supervisor { runtime, mut signals } = supervisor;
+                    runtime.block_on(prompted(options, &loaded, env, prompt, &mut signals, &mut console))
+                }
+                Err(received) => Ok((TurnEnd::Cancelled, Some(received))),
+            },
+        );
     match done {
         Ok((end, signal)) => console.finish(&end, signal),
         Err(failure) => console.fail(&failure),
     }
 }
 
-type Ended = (pollux_domain::event::TurnEnd, Option<pollux_domain::exit::Received>);
+type Ended = (TurnEnd, Option<pollux_domain::exit::Received>);
 
 async fn prompted(
     options: &Request,
     loaded: &Loaded,
     env: &Env,
     prompt: String,
+    signals: &mut Signals,
     console: &mut Console,
 ) -> Result<Ended, Failure> {
-    let mut signals = Signals::listen().map_err(|error| cannot_start(&error))?;
     let remote = open(options, loaded, env, &[], "cli").await?.ok_or_else(not_running)?;
     let RemoteSession { link, report, notes, .. } = remote;
     notes.iter().for_each(|line| console.note(line));
@@ -346,7 +354,8 @@ async fn prompted(
         }
         console.take(event)
     };
-    let work = pollux_host::run_attached_turn(conversation, loaded, prompt, cancel.clone(), &mut sink);
-    let (end, signal) = supervise(&mut signals, &cancel, work).await;
+    let typed = options.prompt.as_deref();
+    let work = pollux_host::run_attached_turn(conversation, loaded, prompt, typed, cancel.clone(), &mut sink);
+    let (end, signal) = supervise(signals, &cancel, work).await;
     Ok((end?, signal))
 }

@@ -37,7 +37,7 @@ pub(crate) struct Piped {
 /// time that the program needs to start counts towards it.
 pub(crate) enum Pipe {
     /// A source that never keeps anyone waiting.
-    Prompt(Box<dyn Read>),
+    Prompt(Box<dyn Read + Send>),
     /// A thread reads it.
     Patient {
         chunks: mpsc::Receiver<Vec<u8>>,
@@ -86,6 +86,11 @@ impl Pipe {
         let is_reading = is_reading.unwrap_or_default();
         std::thread::spawn(move || pass_on(source, &sender, &is_reading));
         Self::Patient { chunks, deadline: Instant::now() + silence, arrivals }
+    }
+
+    /// Whether reading may have to wait for another program.
+    pub(crate) fn may_wait(&self) -> bool {
+        matches!(self, Self::Patient { .. })
     }
 
     /// Everything up to the end, or nothing if nothing at all came in time.

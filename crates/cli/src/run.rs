@@ -12,13 +12,13 @@ use pollux_admin::mcp::McpServeArgs;
 use pollux_config::env::Env;
 use pollux_config::groups::Dialect;
 use pollux_domain::approval::ApprovalMode;
+use pollux_domain::event::{Event, TurnEnd};
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_domain::failure::{Failure, print_result};
 use pollux_domain::id::SessionId;
 use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::plain;
 use pollux_front::remote::SessionProvider;
-use pollux_front::signals::Signals;
 use pollux_front::stdio::private_streams;
 use pollux_front::{Captured, Ports, Subcommands, early_style, open_telemetry, stderr_colour, style};
 use pollux_host::prompter::Prompter;
@@ -34,7 +34,7 @@ use crate::demo::{self, DemoWorkspace, ProseTo};
 use crate::input::{self, Pipe};
 use crate::launch::{Launch, help_page};
 use crate::reference;
-use crate::signals::supervise;
+use crate::signals::{Supervisor, supervise};
 
 /// Runs it, and returns how the program exits.
 pub(crate) fn dispatch(launch: &Launch, env: &Env) -> ExitKind {
@@ -212,37 +212,52 @@ fn headless(options: &Request, env: &Env, pipe: Option<Pipe>) -> Ended {
     let mut console = Console::of_process(style);
     options.remarks.iter().chain(&loaded.notes).for_each(|line| console.note(line));
     let dialect = loaded.groups.output.dialect;
-    let ready = pollux_host::prepare_headless(options, &mut loaded, &mut |line| console.note(line))
-        .and_then(|turn| Ok((read_prompt(options, pipe, dialect, &mut console)?, turn)));
+    let ready = pollux_host::prepare_headless(options, &mut loaded, &mut |line| console.note(line)).and_then(
+        |turn| {
+            let mut supervisor = Supervisor::start().map_err(|error| cannot_start(&error))?;
+            Ok((read_prompt(options, pipe, dialect, &mut supervisor, &mut console)?, turn, supervisor))
+        },
+    );
     match ready {
-        Ok((prompt, turn)) => {
+        Ok((Ok(prompt), turn, supervisor)) => {
             let loaded = turn.loaded;
             let sandbox = turn.sandbox.in_force(&loaded.env).to_json();
             console.set_conditions(turn.permission.approval, sandbox);
             if let Some(line) = open_telemetry(&turn, false, &mut console) {
                 console.note(&line);
             }
-            let ended = converse(turn, prompt, console);
+            let ended = converse(turn, prompt, supervisor, console);
             if let Some(session) = &ended.session {
                 pollux_host::tidy_up(loaded, session);
             }
             ended
         }
+        Ok((Err(received), ..)) => console.finish(&TurnEnd::Cancelled, Some(received)).into(),
         Err(failure) => console.fail(&failure).into(),
     }
 }
 
+/// The prompt of a headless run, or the signal that ended the wait for it.
 pub(crate) fn read_prompt(
     options: &Request,
     pipe: Option<Pipe>,
     dialect: Dialect,
+    supervisor: &mut Supervisor,
     console: &mut Console,
-) -> Result<String, Failure> {
-    let piped = pipe.map(|pipe| pipe.read(input::STDIN_LIMIT)).unwrap_or_default();
+) -> Result<Result<String, Received>, Failure> {
+    let piped = match pipe {
+        Some(pipe) if pipe.may_wait() => {
+            match supervisor.unless_signalled(move || pipe.read(input::STDIN_LIMIT)) {
+                Ok(piped) => piped.unwrap_or_default(),
+                Err(received) => return Ok(Err(received)),
+            }
+        }
+        pipe => pipe.map(|pipe| pipe.read(input::STDIN_LIMIT)).unwrap_or_default(),
+    };
     if let Some(warning) = &piped.warning {
         console.note(warning);
     }
-    input::combine(&piped.text, options.prompt.as_deref()).ok_or_else(|| match dialect {
+    input::combine(&piped.text, options.prompt.as_deref()).map(Ok).ok_or_else(|| match dialect {
         Dialect::GeminiCli => Failure::new(ExitKind::Input, input::NO_INPUT),
         Dialect::Pollux => {
             let summary = if options.prompt.is_some() { "the prompt is empty" } else { "no prompt given" };
@@ -252,14 +267,20 @@ pub(crate) fn read_prompt(
 }
 
 /// Runs the turn, with signals answered and events printed.
-fn converse(turn: pollux_host::Prepared<'_>, prompt: String, mut console: Console) -> Ended {
+fn converse(
+    turn: pollux_host::Prepared<'_>,
+    prompt: String,
+    supervisor: Supervisor,
+    mut console: Console,
+) -> Ended {
     let session = turn.session.id.clone();
-    // One thread is enough for waiting, and the cheapest to start.
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return console.fail(&pollux_host::cannot_start(&error)).into(),
-    };
-    let (result, signal) = runtime.block_on(supervised(turn, prompt, &mut console));
+    let Supervisor { runtime, mut signals } = supervisor;
+    let (result, signal) = runtime.block_on(async {
+        let cancel = CancellationToken::new();
+        let mut sink = |event: &Event| console.take(event);
+        let work = pollux_host::run_turn(turn, prompt, cancel.clone(), &mut sink);
+        supervise(&mut signals, &cancel, work).await
+    });
     // Whatever still blocks a thread has nothing left to say.
     runtime.shutdown_background();
     match result {
@@ -270,20 +291,6 @@ fn converse(turn: pollux_host::Prepared<'_>, prompt: String, mut console: Consol
         },
         Err(failure) => console.fail(&failure).into(),
     }
-}
-
-async fn supervised(
-    turn: pollux_host::Prepared<'_>,
-    prompt: String,
-    console: &mut Console,
-) -> (Result<pollux_host::Done, Failure>, Option<Received>) {
-    let mut signals = match Signals::listen() {
-        Ok(signals) => signals,
-        Err(error) => return (Err(pollux_host::cannot_start(&error)), None),
-    };
-    let cancel = CancellationToken::new();
-    let mut sink = |event: &pollux_domain::event::Event| console.take(event);
-    supervise(&mut signals, &cancel, pollux_host::run_turn(turn, prompt, cancel.clone(), &mut sink)).await
 }
 
 /// `pollux demo`

@@ -1,4 +1,4 @@
-//! Signals end a headless run in order: cancel, finish the output, then exit.
+//! Signals end a headless run in order: cancel, finish the output, then exit. Also while the prompt is read.
 
 use std::future::Future;
 use std::io::{self, Write};
@@ -6,10 +6,48 @@ use std::time::Duration;
 
 use pollux_domain::exit::{ExitKind, Received};
 use pollux_front::signals::Signals;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 /// After this long, a message says that cancelling takes a moment.
 const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What waits for the work of a headless run, and for signals. Until there is one, a signal kills the process.
+pub(crate) struct Supervisor {
+    pub(crate) runtime: Runtime,
+    pub(crate) signals: Signals,
+}
+
+impl Supervisor {
+    pub(crate) fn start() -> io::Result<Self> {
+        // One thread is enough for waiting, and the cheapest to start.
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let signals = {
+            let _inside = runtime.enter();
+            Signals::listen()?
+        };
+        Ok(Self { runtime, signals })
+    }
+
+    /// Runs work that cannot be cancelled on a thread, which is left behind when a signal comes first.
+    pub(crate) fn unless_signalled<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Option<T>, Received> {
+        let Self { runtime, signals } = self;
+        let (sender, done) = oneshot::channel();
+        std::thread::spawn(move || drop(sender.send(work())));
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                received = signals.next() => Err(received),
+                // Without a result the work panicked, which was reported.
+                done = done => Ok(done.ok()),
+            }
+        })
+    }
+}
 
 /// Runs `work` to its end. The first signal cancels it; a second interrupt ends the process at once,
 /// because pressing Ctrl+C twice means not waiting.

@@ -81,8 +81,8 @@ pub(super) fn headless(word: &str, rest: &str, loaded: &Loaded) -> Option<Result
 }
 
 /// Whether a headless prompt starts plan mode.
-pub(super) fn wants_plan(prompt: Option<&str>) -> bool {
-    let rest = prompt.and_then(|prompt| prompt.trim().strip_prefix("/plan"));
+pub(super) fn wants_plan(prompt: &str) -> bool {
+    let rest = prompt.trim().strip_prefix("/plan");
     rest.is_some_and(|rest| rest.starts_with(char::is_whitespace) && rest.trim() != "copy")
 }
 
@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn a_plan_is_wanted_when_there_is_something_to_plan() {
-        assert!(wants_plan(Some("/plan a tree")));
+        assert!(wants_plan("/plan a tree"));
         for other in ["/plan", "/plan copy", "/planet x", "plan a tree"] {
-            assert!(!wants_plan(Some(other)), "{other}");
+            assert!(!wants_plan(other), "{other}");
         }
     }
 }

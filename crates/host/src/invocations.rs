@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::custom_commands::{CommandList, Invocation, split};
-use super::prompt::{self, Expanded};
+use super::prompt::{self, Expanded, PromptText};
 use super::services::Services;
 use super::{Conversation, Loaded, Prepared, built_in_prompts, checker, policy, skills};
 
@@ -35,30 +35,24 @@ impl Services {
         turn: &Prepared<'_>,
         cancel: &CancellationToken,
     ) -> Option<Result<Expanded, Failure>> {
-        let typed = turn.request.prompt.as_deref().unwrap_or_default();
-        let (piped, command) = match prompt.strip_suffix(typed) {
-            Some(piped) if split(typed).is_some() => (piped, typed),
-            _ => ("", prompt),
-        };
+        let prompt = PromptText::headless(prompt, turn.request.prompt.as_deref());
+        let (piped, command) = (prompt.before_typed(), prompt.command());
         if let Some((word, rest)) = split(command)
             && turn.loaded.reserved.contains(word)
             && let Some(made) = built_in_prompts::headless(word, rest, turn.loaded)
         {
-            let made = match made {
-                Ok(made) => made,
+            let text = match made {
+                Ok(made) => format!("{piped}{made}"),
                 Err(failure) => return Some(Err(failure)),
             };
-            return self.expand(&format!("{piped}{made}"), turn.loaded, cancel).await;
+            let made = PromptText { text: &text, piped: piped.len(), may_be_command: piped.is_empty() };
+            return self.expand_text(made, turn.loaded, cancel).await;
         }
         let invocation = match self.invocation(command, turn, turn.permission.approval, false).await {
-            None if !piped.is_empty() && skills::called(self.skills.as_deref(), command).is_some() => {
-                let expanded = self.expand(command, turn.loaded, cancel).await?;
-                return Some(skills::before(Part::text(piped), expanded));
-            }
             None => {
-                let mut expanded = self.expand(prompt, turn.loaded, cancel).await?;
+                let mut expanded = self.expand_plain(prompt, turn.loaded, cancel).await?;
                 if let Ok((parts, notes)) = &mut expanded {
-                    notes.extend(unknown_command(command, prompt, parts));
+                    notes.extend(sent_as_text(command, prompt.text, parts, turn.loaded));
                 }
                 return Some(expanded);
             }
@@ -72,6 +66,28 @@ impl Services {
             parts.insert(0, Part::text(piped));
         }
         Some(expanded)
+    }
+
+    /// A headless prompt that is not a command of this program or of the user: a skill, an MCP prompt or plain text.
+    pub(crate) async fn expand_plain(
+        &self,
+        prompt: PromptText<'_>,
+        loaded: &Loaded,
+        cancel: &CancellationToken,
+    ) -> Option<Result<Expanded, Failure>> {
+        let (piped, command) = (prompt.before_typed(), prompt.command());
+        if !piped.is_empty() && self.has_prompt(command) {
+            let expanded = self.expand(command, loaded, cancel).await?;
+            return Some(skills::before(Part::text(piped), expanded));
+        }
+        self.expand_text(prompt, loaded, cancel).await
+    }
+
+    /// Whether a line names a skill or an MCP prompt.
+    fn has_prompt(&self, line: &str) -> bool {
+        let is_server_prompt =
+            |(word, _): (&str, &str)| self.servers.as_ref().is_some_and(|servers| servers.has_prompt(word));
+        skills::called(self.skills.as_deref(), line).is_some() || split(line).is_some_and(is_server_prompt)
     }
 
     /// The custom command in a prompt, if any, after the policy decision and before it runs.
@@ -136,7 +152,8 @@ impl Services {
                     let text = format!(
                         "{name} cannot be run. Blocked command: \"{line}\". Reason: Blocked by policy."
                     );
-                    return Err(Failure::new(ExitKind::Input, text));
+                    // Upstream's exit code.
+                    return Err(Failure::new(ExitKind::Failure, text));
                 }
             }
         }
@@ -297,9 +314,16 @@ impl Conversation {
     }
 }
 
-/// Says that what looks like a command is sent as text, because nothing has its name.
-fn unknown_command(command: &str, prompt: &str, sent: &[Part]) -> Option<String> {
+/// Says that what looks like a command is sent as text, and why.
+fn sent_as_text(command: &str, prompt: &str, sent: &[Part], loaded: &Loaded) -> Option<String> {
     let (word, _) = split(command)?;
-    let as_typed = matches!(sent, [part] if part.spoken_text() == Some(prompt));
-    as_typed.then(|| format!("unknown command `/{}`; sent as a plain prompt", visible(word)))
+    if !matches!(sent, [part] if part.spoken_text() == Some(prompt)) {
+        return None;
+    }
+    let name = visible(word);
+    Some(if loaded.reserved.contains(word) {
+        format!("`/{name}` works only in an interactive session; sent as a plain prompt")
+    } else {
+        format!("unknown command `/{name}`; sent as a plain prompt")
+    })
 }

@@ -1,5 +1,7 @@
 //! Finds `@path` mentions in a prompt. Does not read files.
 
+use std::path::Path;
+
 /// One `@path` of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mention {
@@ -7,6 +9,13 @@ pub struct Mention {
     pub written: String,
     /// The path, without quotes and escapes.
     pub path: String,
+}
+
+impl Mention {
+    /// Whether it names a file beyond doubt: `@name` alone may mean a person or an annotation.
+    pub fn names_file(&self) -> bool {
+        self.written.contains(['"', '\\']) || Path::new(&self.path).extension().is_some()
+    }
 }
 
 /// A piece of a prompt.

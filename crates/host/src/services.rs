@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::custom_commands::Commands;
 use super::kept_servers::Kept;
-use super::prompt::{self, Expanded};
+use super::prompt::{self, Expanded, PromptText};
 use super::{Loaded, agents, editor, mcp, skills, workspace};
 use crate::editor::Companion;
 
@@ -81,29 +81,40 @@ impl Services {
         loaded: &Loaded,
         cancel: &CancellationToken,
     ) -> Option<Result<Expanded, Failure>> {
+        self.expand_text(PromptText::typed(prompt), loaded, cancel).await
+    }
+
+    pub(crate) async fn expand_text(
+        &self,
+        prompt: PromptText<'_>,
+        loaded: &Loaded,
+        cancel: &CancellationToken,
+    ) -> Option<Result<Expanded, Failure>> {
         let mut expanded = self.expand_files(prompt, loaded, cancel).await?;
         if let Ok((parts, _)) = &mut expanded {
-            parts.extend(agents::note(prompt, loaded).map(Part::text));
+            parts.extend(agents::note(prompt.text, loaded).map(Part::text));
         }
         Some(expanded)
     }
 
     async fn expand_files(
         &self,
-        prompt: &str,
+        prompt: PromptText<'_>,
         loaded: &Loaded,
         cancel: &CancellationToken,
     ) -> Option<Result<Expanded, Failure>> {
         let filtering = &loaded.groups.context.filtering;
         let servers = self.servers.as_deref();
-        if let Some(shelf) = self.skills.as_deref()
-            && let Some((skill, words)) = skills::called(Some(shelf), prompt)
+        if let Some(shelf) = self.skills.as_deref().filter(|_| prompt.may_be_command)
+            && let Some((skill, words)) = skills::called(Some(shelf), prompt.text)
         {
             let (part, words) = match skills::activated(shelf, &skill, words) {
                 Ok(activated) => activated,
                 Err(failure) => return Some(Err(failure)),
             };
-            let expanded = prompt::expand(&words, &self.workspace, filtering, servers, cancel).await?;
+            let piped = if prompt.piped == 0 { 0 } else { words.len() };
+            let words = PromptText { text: &words, piped, may_be_command: true };
+            let expanded = prompt::expand(words, &self.workspace, filtering, servers, cancel).await?;
             return Some(skills::before(part, expanded));
         }
         prompt::expand(prompt, &self.workspace, filtering, servers, cancel).await

@@ -47,6 +47,7 @@ use crate::VERSION;
 use crate::hub::{Hosted, Limits};
 
 pub use super::prompt::Expanded;
+use super::prompt::PromptText;
 pub use super::services::Services;
 pub use super::workspace::{context_files, workspace};
 
@@ -57,11 +58,12 @@ pub async fn run_turn(
     cancel: CancellationToken,
     sink: &mut Sink<'_>,
 ) -> Result<Done, Failure> {
-    if built_in_prompts::wants_plan(turn.request.prompt.as_deref()) {
+    let command = PromptText::headless(&prompt, turn.request.prompt.as_deref()).command();
+    if built_in_prompts::wants_plan(command) {
         turn.permission.approval = ApprovalMode::Plan;
     }
     let services = Services::open(turn.loaded, Interaction::Headless)?;
-    if prompt.trim_start().starts_with('/') {
+    if command.trim_start().starts_with('/') {
         // It may be an MCP prompt.
         mcp::wait_for_tools(services.servers.as_deref(), &cancel, sink).await;
     }
@@ -83,15 +85,18 @@ pub async fn run_turn(
     }
 }
 
-/// Runs one prompt in a session of another process, which goes on afterwards. The same events go to `sink`.
+/// Runs one prompt in a session of another process, which goes on afterwards. The same events go to `sink`. `typed` is
+/// the end of the prompt that the user typed, if anything.
 pub async fn run_attached_turn(
     mut conversation: Conversation,
     loaded: &Loaded,
     prompt: String,
+    typed: Option<&str>,
     cancel: CancellationToken,
     sink: &mut Sink<'_>,
 ) -> Result<TurnEnd, Failure> {
-    let Some(expanded) = conversation.expand(&prompt, loaded, &cancel).await else {
+    let text = PromptText::headless(&prompt, typed);
+    let Some(expanded) = conversation.services.expand_plain(text, loaded, &cancel).await else {
         return Ok(TurnEnd::Cancelled);
     };
     let (parts, passed_over) = expanded?;

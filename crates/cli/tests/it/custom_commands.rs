@@ -72,6 +72,26 @@ fn piped_text_goes_before_the_commands_prompt() {
 }
 
 #[test]
+fn piped_text_is_a_command_only_if_no_prompt_was_typed() {
+    let home = command("Run: !{touch made} {{args}}");
+    let scene = Scene::with(home, [reply().text("ok"), reply().text("ok"), reply().text("ok")]);
+    for (index, piped) in
+        ["/init me\nZZZ", "/c one", "/nosuch @gone.txt x@example.com"].into_iter().enumerate()
+    {
+        let run = scene.prompt(&["-p", "explain QQQ", "--yolo", "--sandbox=false"]).stdin(piped).run();
+        assert_eq!((run.code, run.stderr.contains("Warning")), (Some(0), false), "{}", run.stderr);
+        assert_eq!(scene.server.request(index).last_texts()[1..], [format!("{piped}\n\nexplain QQQ")]);
+    }
+    assert!(!scene.home.project().join("GEMINI.md").exists());
+    assert!(!scene.home.project().join("made").exists());
+    scene.server.push([reply().text("ok")]);
+    let run = scene.prompt(&["--yolo", "--sandbox=false"]).stdin("/c one").run();
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(scene.server.request(3).last_texts()[1..], ["Run:  one"]);
+    assert!(scene.home.project().join("made").exists());
+}
+
+#[test]
 fn files_are_spliced_in_and_never_looked_at_for_more() {
     let home = command("Rules:\n@{docs/rules.md}End @{docs}!")
         .file("docs/rules.md", "be kind\n!{touch made} @{secret} {{args}}\n")
@@ -138,7 +158,10 @@ fn without_permission_nothing_runs_and_only_the_message_is_told() {
         [(&[][..], "touch made"), (&["--allowed-tools", "run_shell_command(git)"][..], "touch made")]
     {
         let args: Vec<&str> = ["-p", "/c x"].into_iter().chain(extra.iter().copied()).collect();
-        let (scene, run) = refused(command("!{git --version} !{touch made}"), &args);
+        let scene = Scene::with(command("!{git --version} !{touch made}"), []);
+        let run = scene.run(&args);
+        // Upstream's exit code.
+        assert_eq!((run.code, scene.server.requests().len()), (Some(1), 0), "{}", run.stderr);
         let message = "cannot be run. Blocked command:";
         assert!(run.stderr.contains(&format!("c {message} \"")), "{}", run.stderr);
         assert!(run.stderr.trim_end().ends_with("Reason: Blocked by policy."), "{}", run.stderr);

@@ -48,6 +48,36 @@ fn a_signal_before_the_first_byte_of_the_reply_is_answered_in_upstreams_dialect_
     assert_eq!(parse(&run.stdout)["error"]["type"], "CANCELLED");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_while_the_prompt_is_read_ends_the_output() {
+    for (signal, code) in SIGNALS {
+        for dialect in ["pollux", "gemini-cli"] {
+            let scene = Scene::new([]);
+            let script = "mkfifo in; exec 3<>in; printf part >&3; echo $$ > pid.txt; exec \"$0\" \"$@\" < in";
+            let args = ["-p", "x", "--skip-trust", "-o", "stream-json", "--output-dialect", dialect];
+            let args = ["-c", script, binary().to_str().unwrap()].into_iter().chain(args);
+            let running = scene.home.command(Path::new("/bin/sh"), args).against(&scene.server).spawn();
+            until("signals are handled", || {
+                let pid = std::fs::read_to_string(scene.home.project().join("pid.txt")).unwrap_or_default();
+                let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim()));
+                let status = status.unwrap_or_default();
+                let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+                let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+                // SIGXFSZ is the last one that the program listens to.
+                mask.is_some_and(|mask| mask & (1 << 24) != 0)
+            });
+            running.signal(signal);
+            let run = running.wait();
+            assert_eq!(run.code, Some(*code), "{signal}: {}", run.stderr);
+            let result = lines(&run.stdout).pop().unwrap();
+            let kind = if dialect == "pollux" { "CANCELLED" } else { "FatalCancellationError" };
+            assert_eq!(result["error"]["type"], kind, "{signal}: {}", run.stdout);
+            assert_eq!(scene.server.requests().len(), 0);
+        }
+    }
+}
+
 #[test]
 fn a_signal_ends_a_running_command_and_the_call_is_recorded_as_cancelled() {
     let command = "echo $$ > pid.txt; exec sleep 60";

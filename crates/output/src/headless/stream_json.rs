@@ -60,6 +60,8 @@ impl StreamJson {
             Event::ModelFallback(fallback) => {
                 emit(&gemini_cli::error("warning", &fallback.sentence(), at), out)
             }
+            // Upstream's stream has no events about files and folders; stderr has the line.
+            Event::Notice { severity: Severity::Warning, code: NoticeCode::Workspace, .. } => Ok(()),
             Event::Notice { severity, message, .. } => match severity {
                 Severity::Info => Ok(()),
                 Severity::Warning => emit(&gemini_cli::error("warning", &plain(message), at), out),
