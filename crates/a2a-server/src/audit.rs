@@ -1,11 +1,11 @@
 //! Who asked what: one line of JSON for every request that does something.
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock as _, SystemClock};
@@ -21,10 +21,11 @@ impl Audit {
     /// Opens the log for appending.
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(|error| {
-            let text = format!("could not open the audit log `{}`", path.display());
-            Failure::new(ExitKind::Config, text).because(&error)
-        })?;
+        let file =
+            files::open_append(path, Mode::Private).map_err(FileError::into_source).map_err(|error| {
+                let text = format!("could not open the audit log `{}`", path.display());
+                Failure::new(ExitKind::Config, text).because(&error)
+            })?;
         Ok(Self(Some(RefCell::new(file))))
     }
 

@@ -193,7 +193,7 @@ fn share(folder: &Path, file: &str, turns: &[Content]) -> Result<PathBuf, String
     if !is_confirmed && path.exists() {
         return Err(format!("`{}` already exists. To overwrite it: /chat share {name}{YES}", path.display()));
     }
-    files::replace(&path, text.as_bytes(), Mode::Shared).map_err(|error| error.to_string())?;
+    files::write_output(&path, text.as_bytes(), Mode::Shared).map_err(|error| error.to_string())?;
     Ok(path)
 }
 

@@ -1,8 +1,9 @@
 //! `--receipt`, `/receipt` and `sessions verify --receipt`.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
-use pollux_test_support::reply;
+use pollux_test_support::{TestHome, reply};
 use serde_json::{Value, json};
 
 use crate::scene::Scene;
@@ -55,6 +56,38 @@ fn a_receipt_that_cannot_be_written_is_a_warning() {
     let run = scene.prepare(&["-p", "x", "--receipt", "/dev/null/receipt.json"]).run();
     assert_eq!(run.code, Some(0), "{}", run.stderr);
     assert!(run.stderr.contains("the receipt was not written"), "{}", run.stderr);
+}
+
+#[test]
+fn reports_into_pipes_and_devices_leave_them_in_place() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let home = TestHome::new().env("GEMINI_WRITE_SYSTEM_MD", "prompt.md");
+    let scene = Scene::with(home, [reply().text("Done."), reply().text("Done.")]);
+    let project = scene.home.project();
+    for name in ["receipt", "report", "prompt.md"] {
+        assert!(Command::new("mkfifo").arg(project.join(name)).status().unwrap().success());
+    }
+    let args = ["-p", "x", "--receipt", "receipt", "--sandbox-report", "report"];
+    let run = scene.prepare(&args).run();
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains("receipt`: no process reads from this pipe"), "{}", run.stderr);
+    assert!(run.stderr.contains("prompt.md`: no process reads from this pipe"), "{}", run.stderr);
+
+    let readers: Vec<_> = ["receipt", "prompt.md"]
+        .map(|name| Command::new("cat").arg(project.join(name)).stdout(Stdio::piped()).spawn().unwrap())
+        .into_iter()
+        .collect();
+    let run = scene.prepare(&["-p", "x", "--receipt", "receipt"]).run();
+    assert_eq!((run.code, run.stderr.contains("pipe")), (Some(0), false), "{}", run.stderr);
+    let read: Vec<String> = readers
+        .into_iter()
+        .map(|reader| String::from_utf8(reader.wait_with_output().unwrap().stdout).unwrap())
+        .collect();
+    assert!(read[0].contains("\"turns\": 1"), "{read:?}");
+    assert!(!read[1].is_empty());
+    for name in ["receipt", "report", "prompt.md"] {
+        assert!(fs::metadata(project.join(name)).unwrap().file_type().is_fifo(), "{name}");
+    }
 }
 
 #[test]

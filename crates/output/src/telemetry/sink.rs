@@ -1,11 +1,11 @@
 //! Where records go: a file, or a collector.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::JsonObject;
 use pollux_domain::event::Event;
 use pollux_domain::time::Timestamp;
@@ -48,7 +48,7 @@ impl FileSink {
         {
             std::fs::create_dir_all(parent)?;
         }
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let file = files::open_append(path, Mode::Private).map_err(FileError::into_source)?;
         Ok(Self { file, cleaner, in_lines })
     }
 
