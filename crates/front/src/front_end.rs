@@ -157,6 +157,11 @@ pub trait FrontEnd {
     /// Queues a prompt that was given on the command line.
     fn queue_prompt(&mut self, prompt: String);
 
+    /// A file that a prompt mentions was not read; the prompt is sent without it.
+    fn not_read(&mut self, text: &str) {
+        self.note(text);
+    }
+
     /// Keeps an input until the next prompt is awaited.
     fn defer(&mut self, input: Input);
 

@@ -268,7 +268,7 @@ impl Front<'_, '_> {
             }
             Ok((mut parts, passed_over)) => {
                 parts.extend(attached);
-                passed_over.iter().for_each(|line| self.ui.note(line));
+                passed_over.iter().for_each(|line| self.ui.not_read(line));
                 Some(Op::Prompt { parts, typed })
             }
         }

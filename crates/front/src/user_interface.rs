@@ -215,6 +215,10 @@ impl UserInterface {
         self.front_end.note(text);
     }
 
+    pub(super) fn not_read(&mut self, text: &str) {
+        self.front_end.not_read(text);
+    }
+
     pub(super) fn error(&mut self, text: &str) {
         self.front_end.error(text);
     }

@@ -157,6 +157,12 @@ impl FrontEnd for Host {
         }
     }
 
+    fn not_read(&mut self, text: &str) {
+        let mut id = None;
+        self.peer.with_current(|current| id.clone_from(&current.id));
+        self.peer.voice.borrow().not_read(text, id);
+    }
+
     fn error(&mut self, text: &str) {
         if self.peer.is_busy() {
             self.peer.with_current(|current| current.failure = Some(text.to_owned()));

@@ -135,6 +135,10 @@ impl Voice for Own {
         }));
     }
 
+    fn not_read(&self, text: &str, id: Option<String>) {
+        self.problem(&Unusable { code: "FILE_NOT_READ", message: text.to_owned(), id });
+    }
+
     fn problem(&self, unusable: &Unusable) {
         self.wire.send(&Outgoing::Error(Error {
             message: redacted(&plain(&unusable.message)).into_owned(),
@@ -227,7 +231,13 @@ pub(crate) fn take(peer: &Rc<Peer>, line: &[u8]) {
 
 fn obey(peer: &Rc<Peer>, message: Incoming) -> Result<(), Unusable> {
     match message {
-        Incoming::Message(message) => peer.submit(prompt(message.content), message.id, message.when),
+        Incoming::Message(message) => {
+            let typed = prompt(message.content);
+            if typed.text.trim().is_empty() && typed.parts.is_empty() {
+                return Err(Unusable { id: message.id, ..Unusable::invalid("`content` is empty") });
+            }
+            peer.submit(typed, message.id, message.when)
+        }
         Incoming::Approve(approve) => decide(peer, approve),
         Incoming::Interrupt(_) => {
             peer.interrupt();
@@ -290,6 +300,9 @@ fn decide(peer: &Peer, approve: Approve) -> Result<(), Unusable> {
 
 fn change(peer: &Peer, set: Set) -> Result<(), Unusable> {
     let Set { mode, model, id } = set;
+    if model.as_ref().is_some_and(|model| model.trim().is_empty()) {
+        return Err(Unusable { id, ..Unusable::invalid("`model` is empty") });
+    }
     if let Some(mode) = mode {
         let mode = mode.parse::<ApprovalMode>().map_err(|error| {
             let unusable = Unusable::invalid(error.to_string());

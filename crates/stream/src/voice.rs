@@ -26,6 +26,11 @@ pub(crate) trait Voice {
     /// The output of a command.
     fn said(&self, text: &str);
 
+    /// A file of the prompt with this id was not read; the turn continues without it.
+    fn not_read(&self, text: &str, _id: Option<String>) {
+        self.said(text);
+    }
+
     /// A message of the host that cannot be used.
     fn problem(&self, unusable: &Unusable);
 

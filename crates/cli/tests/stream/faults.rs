@@ -54,6 +54,30 @@ fn lines_that_cannot_be_used_are_errors_and_the_next_one_works() {
 }
 
 #[test]
+fn messages_that_ask_for_nothing_and_files_that_cannot_be_read_are_errors_with_their_id() {
+    let mut host = Host::start(home(), &[says("answer")], &[]);
+    host.wait_for("READY");
+    for message in [
+        json!({"type": "message", "content": " \n", "id": "empty"}),
+        json!({"type": "message", "content": [], "id": "none"}),
+        json!({"type": "set", "model": "", "mode": "plan", "id": "model"}),
+    ] {
+        host.send(&message);
+        let error = host.wait_for("ERROR");
+        assert_eq!((&error["code"], &error["id"]), (&json!("INVALID_INPUT"), &message["id"]), "{error}");
+    }
+    let parts = json!([{"type": "text", "text": "read it"}, {"type": "file", "path": "LICENCE"}]);
+    host.send(&json!({"type": "message", "content": parts, "id": "file"}));
+    let error = host.wait_for("ERROR");
+    assert_eq!((&error["code"], &error["id"]), (&json!("FILE_NOT_READ"), &json!("file")), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("`@\"LICENCE\"`"), "{error}");
+    assert_eq!(host.wait_for("RESULT")["success"], true);
+    host.close_input();
+    assert_eq!(host.end().0, Some(0));
+    assert_eq!((host.of_type("RESULT").len(), host.of_type("MODE").len()), (1, 0));
+}
+
+#[test]
 fn a_host_that_leaves_an_approval_open_has_refused_it() {
     let mut host = Host::start(home(), &[write(), says("x")], &["-p", "go"]);
     host.wait_for("APPROVAL");
