@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
+use pollux_domain::json::replace_unpaired;
 use pollux_net::sse::{Record, Records};
 use reqwest::Response;
 use sse_stream::{Error as SseError, Sse};
@@ -32,12 +33,17 @@ impl Parser {
         let fed = self.records.feed(bytes, &mut self.whole);
         events.extend(self.whole.drain(..).filter(Record::has_fields).map(|record| Sse {
             event: record.event,
-            data: record.data.map(|data| String::from_utf8_lossy(&data).into_owned()),
+            data: record.data.map(|data| readable(&String::from_utf8_lossy(&data))),
             id: record.id,
             retry: record.retry,
         }));
         fed.map_err(|_| TooLong)
     }
+}
+
+/// The text without half characters, which would cost the whole message.
+fn readable(json: &str) -> String {
+    replace_unpaired(json).into_owned()
 }
 
 /// The events of an answer.
@@ -92,6 +98,12 @@ mod tests {
         for size in [1, 2, 3, 7, 1000] {
             assert_eq!(events(text, size), expected, "{size}");
         }
+    }
+
+    #[test]
+    fn half_a_character_is_replaced() {
+        let found = events("data: {\"a\":\"\\ud83d\"}\n\n", 5);
+        assert_eq!(found.first().unwrap().1.as_deref(), Some("{\"a\":\"\\ufffd\"}"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use pollux_config::groups::Secret;
+use pollux_domain::json::parse_lenient;
 use reqwest::header::{
     ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
@@ -219,7 +220,7 @@ impl StreamableHttpClient for Http {
         }
         let failure = (!status.is_success()).then(|| status_error(&response));
         let body = body(response).await?;
-        match (serde_json::from_slice::<ServerJsonRpcMessage>(&body), failure) {
+        match (parse_lenient::<ServerJsonRpcMessage>(&body), failure) {
             (Ok(message), None) => Ok(StreamableHttpPostResponse::Json(message, session)),
             // An error may come with a status of its own.
             (Ok(message @ ServerJsonRpcMessage::Error(_)), Some(_)) => {

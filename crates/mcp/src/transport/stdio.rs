@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use pollux_domain::json::parse_lenient;
 use rmcp::RoleClient;
 use rmcp::model::{ErrorData, NumberOrString, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -121,12 +122,9 @@ impl<R: AsyncRead + Unpin> StdioTransport<R> {
             return None;
         }
         if line.first() == Some(&b'{') {
-            // A wrong byte in a text is no reason to lose the message.
-            let parsed = serde_json::from_slice(line)
-                .ok()
-                .or_else(|| serde_json::from_str(&String::from_utf8_lossy(line)).ok());
-            if parsed.is_some() {
-                return parsed;
+            // A wrong byte or half a character in a text is no reason to lose the message.
+            if let Ok(message) = parse_lenient(line) {
+                return Some(message);
             }
         }
         self.noise += line.len();
@@ -205,6 +203,13 @@ mod tests {
             });
         }
         ids
+    }
+
+    #[tokio::test]
+    async fn half_a_character_does_not_cost_the_message() {
+        let text = [answer(1, "cut \\ud83d"), answer(2, "\\uDE00 é")].concat();
+        assert_eq!(ids(text.as_bytes()).await, ["1", "2"]);
+        assert_eq!(ids(&[answer(3, "x").as_bytes(), b"{\"\xff\": 1}\n"].concat()).await, ["3"]);
     }
 
     #[tokio::test]
