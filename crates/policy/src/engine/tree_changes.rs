@@ -120,7 +120,8 @@ impl Engine {
             Some(reads) if harmless => {
                 let only_packages = changes.before(at).all(|brings| brings.packages);
                 let is_safe = |read| is_own_folder(read) || only_packages && self.is_apart(read, places);
-                !reads.all.iter().all(is_safe)
+                // What a folder configures may come with the other files.
+                reads.needs_trust && !only_packages || !reads.all.iter().all(is_safe)
             }
             // Users may allow reading anywhere, but not writing through links.
             Some(_) => false,

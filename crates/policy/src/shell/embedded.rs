@@ -56,6 +56,9 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
         "arch" if !call.arguments.is_empty() => opaque(call, found),
         "crontab" if !call.has(&["-l", "-r"]) => found.doubt("`crontab` schedules commands"),
         name if lists::holds("launcher/opaque", name) => opaque(call, found),
+        "dc" if !call.has_letter(&['e', 'V', 'h']) && !call.has(&["--expression", "--version", "--help"]) => {
+            found.doubt("the script of `dc` is only known at run time");
+        }
         name if ESCAPES.iter().any(|(program, _)| *program == name) => escapes(call, found),
         _ => subcommand(call, found),
     }

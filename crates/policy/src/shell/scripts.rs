@@ -12,7 +12,15 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
         name if SHELLS.contains(&name) => shell(call, found),
         "fish" | "pwsh" | "powershell" | "cmd" | "cmd.exe" | "powershell.exe" | "csh" | "tcsh" | "nu"
         | "elvish" | "xonsh" => {
-            if call.has(&["-c", "-Command", "-command", "/c", "/C", "-e", "-EncodedCommand", "--command"])
+            if call.has(&[
+                "-Command",
+                "-command",
+                "/c",
+                "/C",
+                "-EncodedCommand",
+                "--command",
+                "--init-command",
+            ]) || call.has_letter(&['c', 'C', 'e'])
                 || call.arguments.is_empty()
             {
                 found.doubt(format!("`{}` runs code in another language", call.name));
@@ -21,7 +29,9 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
         "eval" => eval(call, found),
         "." | "source" => found.doubt("it sources a file"),
         "trap" => trap(call, found),
-        "alias" if !call.arguments.is_empty() && !call.has(&["-p"]) => found.doubt("it defines an alias"),
+        "alias" if call.arguments.iter().any(|word| word.text() != Some("-p")) => {
+            found.doubt("it defines an alias")
+        }
         "enable" | "fc" | "bind" if !call.arguments.is_empty() => {
             found.doubt(format!("`{}` changes the shell itself", call.name))
         }

@@ -435,6 +435,10 @@ fn a_deny_rule_applies_in_yolo_whatever_the_spelling() {
         "git x",
         "echo x | crontab -",
         "echo x | make -f -",
+        "alias -p ls='rm x'",
+        "fish -ic 'rm x'",
+        "csh -fc 'rm x'",
+        "echo '!rm x' | dc",
     ] {
         let verdict = decide(&engine, command, ApprovalMode::Yolo, true);
         assert_eq!(verdict.decision, Decision::Ask, "{command}: {}", verdict.reason);
