@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 
 use pollux_config::groups::Secret;
 use pollux_domain::exit::ExitKind;
-use pollux_domain::failure::{Failure, print_result};
+use pollux_domain::failure::{Colour, Failure, print_result};
 
 use pollux_host::auth::{CredentialRow, KEYCHAIN_HINT, Reached, SignIns, Status, key, sign_ins};
 use pollux_host::prompter::{Prompter, hidden_line};
@@ -25,12 +25,12 @@ pub fn run(command: &AuthCommand, context: &mut Context<'_>) -> Result<(), Failu
     match command {
         AuthCommand::Login { stdin } => login(*stdin, &sign_ins, context),
         AuthCommand::Logout { all: true } => {
-            Removed::all(sign_ins.forget_all()?).print(sign_ins.left(), context.out)
+            Removed::all(sign_ins.remove_all()).print(sign_ins.left(), context.out, context.err)
         }
         AuthCommand::Logout { all: false } => {
-            Removed::key(sign_ins.forget_key()?).print(sign_ins.left(), context.out)
+            Removed::key(sign_ins.remove_key()).print(sign_ins.left(), context.out, context.err)
         }
-        AuthCommand::List { json } => listed(&sign_ins.list()?, *json, context),
+        AuthCommand::List { json } => listed(&sign_ins.list(), *json, context),
         AuthCommand::Status { json } => stood(&sign_ins.status(), *json, context.out),
     }
 }
@@ -40,7 +40,11 @@ fn listed(rows: &Reached<Vec<CredentialRow>>, json: bool, context: &mut Context<
         // A closed stderr cannot be reported.
         let _ = writeln!(context.err, "{}", page::not_listed(reason));
     }
-    print_result(context.out, &page::list(&rows.result, json))
+    let failure = rows.unread_failure();
+    if json || failure.is_none() || !rows.result.is_empty() {
+        print_result(context.out, &page::list(&rows.result, json))?;
+    }
+    failure.map_or(Ok(()), Err)
 }
 
 /// Prints the credentials in use; being signed out is a failure.
@@ -103,60 +107,49 @@ struct Removed {
     /// What may be left in a keychain that could not be reached.
     what: &'static str,
     keychain_missing: Option<String>,
+    /// Files that may still contain something.
+    unread: Option<Failure>,
 }
 
 impl Removed {
-    fn key(Reached { result, keychain_missing }: Reached<bool>) -> Self {
-        let text = match (result, &keychain_missing) {
-            (true, _) => {
-                "The stored key was removed.
-"
-            }
-            (false, None) => {
-                "No key was stored.
-"
-            }
-            (false, Some(_)) => "",
+    fn key(removed: Reached<bool>) -> Self {
+        let unread = removed.unread_failure();
+        let text = match (removed.result, &removed.keychain_missing, &unread) {
+            (true, _, _) => "The stored key was removed.\n",
+            (false, None, None) => "No key was stored.\n",
+            (false, _, _) => "",
         };
-        Self { text: text.to_owned(), what: "a key", keychain_missing }
+        Self { text: text.to_owned(), what: "a key", keychain_missing: removed.keychain_missing, unread }
     }
 
-    fn all(Reached { result, keychain_missing }: Reached<Vec<CredentialRow>>) -> Self {
-        let lines = result.iter();
-        let mut text: String = lines
-            .map(|row| {
-                format!(
-                    "Removed: {} `{}` from {}
-",
-                    row.kind, row.name, row.place
-                )
-            })
-            .collect();
-        if result.is_empty() && keychain_missing.is_none() {
-            text.push_str(
-                "Nothing was stored.
-",
-            );
+    fn all(removed: Reached<Vec<CredentialRow>>) -> Self {
+        let unread = removed.unread_failure();
+        let line = |row: &CredentialRow| format!("Removed: {} `{}` from {}\n", row.kind, row.name, row.place);
+        let mut text: String = removed.result.iter().map(line).collect();
+        if removed.result.is_empty() && removed.keychain_missing.is_none() && unread.is_none() {
+            text.push_str("Nothing was stored.\n");
         }
-        Self { text, what: "keys and sign-ins", keychain_missing }
+        Self { text, what: "keys and sign-ins", keychain_missing: removed.keychain_missing, unread }
     }
 
-    /// Says it; fails if something may be left in a keychain that could not be reached.
-    fn print(self, left: Option<String>, out: &mut dyn Write) -> Result<(), Failure> {
-        let Self { mut text, what, keychain_missing } = self;
+    /// Says it; fails if something may be left in a keychain that could not be reached or a file that could not be read.
+    fn print(self, left: Option<String>, out: &mut dyn Write, err: &mut dyn Write) -> Result<(), Failure> {
+        let Self { mut text, what, keychain_missing, unread } = self;
         if let Some(left) = left {
-            text.push_str(&format!(
-                "Still in effect: {left}
-"
-            ));
+            text.push_str(&format!("Still in effect: {left}\n"));
         }
         print_result(out, &text)?;
-        match keychain_missing {
-            None => Ok(()),
-            Some(reason) => {
-                let text =
-                    format!("could not reach the keychain, where {what} may still be stored: {reason}");
-                Err(Failure::new(ExitKind::Failure, text).hint(KEYCHAIN_HINT))
+        let unreached = keychain_missing.map(|reason| {
+            let text = format!("could not reach the keychain, where {what} may still be stored: {reason}");
+            Failure::new(ExitKind::Failure, text).hint(KEYCHAIN_HINT)
+        });
+        match (unreached, unread) {
+            (None, None) => Ok(()),
+            (Some(failure), None) | (None, Some(failure)) => Err(failure),
+            (Some(unreached), Some(unread)) => {
+                // A closed stderr cannot be reported.
+                let _ = unread.print(err, Colour::None);
+                Err(unreached)
             }
         }
     }

@@ -16,7 +16,7 @@ use pollux_model::auth::{self, Auth, AuthError, AuthKind, KEY_VARIABLES, Origin,
 use pollux_net::client::HttpClient;
 use pollux_net::credentials::{
     A2A_SERVICE, API_KEY_SERVICE, Backend, CredentialEntry, CredentialError, CredentialPlace,
-    CredentialStore, Listing,
+    CredentialStore, Listing, UnreadFile,
 };
 use pollux_net::google::{CLOUD_PLATFORM, GoogleCredentials, GoogleError, GoogleTokens, find_credentials};
 use pollux_net::google_accounts::GoogleAccounts;
@@ -78,12 +78,29 @@ pub struct CredentialRow {
     pub renewable: bool,
 }
 
-/// A result that may lack what is in an unreachable keychain.
+/// A result that may lack what is in an unreachable keychain or an unreadable file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reached<T> {
     pub result: T,
     /// Why the keychain could not be read, if it may contain entries.
     pub keychain_missing: Option<String>,
+    /// Files that could not be read or changed.
+    pub unread: Vec<UnreadFile>,
+}
+
+impl<T> Reached<T> {
+    /// The failure to report after the result if files could not be read or changed.
+    pub fn unread_failure(&self) -> Option<Failure> {
+        if self.unread.is_empty() {
+            return None;
+        }
+        let messages: Vec<&str> = self.unread.iter().map(|unread| unread.message.as_str()).collect();
+        let failure = Failure::new(ExitKind::Failure, messages.join("\n"));
+        Some(match self.unread.iter().find_map(|unread| unread.hint) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        })
+    }
 }
 
 /// A stored key.
@@ -302,8 +319,8 @@ impl SignIns {
         status
     }
 
-    pub fn list(&self) -> Result<Reached<Vec<CredentialRow>>, Failure> {
-        Ok(rows(self.store.entries().map_err(|error| failed(&error))?))
+    pub fn list(&self) -> Reached<Vec<CredentialRow>> {
+        rows(self.store.entries())
     }
 
     /// Stores what was typed if it looks like an API key.
@@ -332,19 +349,28 @@ impl SignIns {
         Ok(Stored { place: place_of(&self.store, &backend), notes })
     }
 
-    /// Returns whether a key was stored.
+    /// Removes the key; fails if a file may still contain it.
     pub fn forget_key(&self) -> Result<Reached<bool>, Failure> {
-        let removal = self.store.delete_api_key().map_err(|error| failed(&error))?;
-        let keychain_missing = removal.unreached.map(|reason| reason.to_string());
-        Ok(Reached { result: removal.removed, keychain_missing })
+        let removed = self.remove_key();
+        removed.unread_failure().map_or(Ok(removed), Err)
     }
 
-    /// Returns the removed entries.
-    pub fn forget_all(&self) -> Result<Reached<Vec<CredentialRow>>, Failure> {
-        let removed = self.store.delete_all().map_err(|error| failed(&error))?;
-        GoogleAccounts::sign_out(self.loaded.home.gemini_dir())
-            .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-        Ok(rows(removed))
+    /// Removes the key from every place that works. Returns whether one was stored.
+    pub fn remove_key(&self) -> Reached<bool> {
+        let removal = self.store.delete_api_key();
+        let keychain_missing = removal.unreached.map(|reason| reason.to_string());
+        Reached { result: removal.removed, keychain_missing, unread: removal.unread }
+    }
+
+    /// Removes everything from every place that works. Returns the removed entries.
+    pub fn remove_all(&self) -> Reached<Vec<CredentialRow>> {
+        let mut removed = self.store.delete_all();
+        let gemini_dir = self.loaded.home.gemini_dir();
+        if let Err(error) = GoogleAccounts::sign_out(gemini_dir) {
+            let path = gemini_dir.to_path_buf();
+            removed.unread.push(UnreadFile { path, message: error.to_string(), hint: None });
+        }
+        rows(removed)
     }
 
     /// The remaining source of credentials, if any.
@@ -490,6 +516,7 @@ fn rows(listing: Listing) -> Reached<Vec<CredentialRow>> {
     Reached {
         result: listing.entries.iter().map(row).collect(),
         keychain_missing: listing.unreached.map(|reason| reason.to_string()),
+        unread: listing.unread,
     }
 }
 

@@ -93,8 +93,7 @@ pub fn usable_providers(loaded: &Loaded) -> Vec<ProviderRow> {
 }
 
 fn stored_accounts(loaded: &Loaded) -> Vec<String> {
-    let listing = loaded.credential_store().entries();
-    listing.map(|found| found.entries.into_iter().map(|entry| entry.account).collect()).unwrap_or_default()
+    loaded.credential_store().entries().entries.into_iter().map(|entry| entry.account).collect()
 }
 
 /// The known models of all usable providers; contacts no server.

@@ -162,10 +162,10 @@ pub(crate) fn start_provider(loaded: &Loaded) -> Result<Option<StartProvider>, F
     Ok(Some(StartProvider { id: choice.provider, note, reason: Some(choice.reason) }))
 }
 
-/// The accounts of the credential store; empty if it cannot be read, which the request then reports.
+/// The accounts of the credential store; without those of a file that cannot be read, which the request then reports.
 fn stored_providers(loaded: &Loaded) -> BTreeSet<String> {
-    let listing = loaded.credential_store().entries().map(|listing| listing.entries).unwrap_or_default();
-    let keys = listing.into_iter().filter(|entry| entry.service == API_KEY_SERVICE);
+    let entries = loaded.credential_store().entries().entries;
+    let keys = entries.into_iter().filter(|entry| entry.service == API_KEY_SERVICE);
     keys.map(|entry| entry.account).collect()
 }
 

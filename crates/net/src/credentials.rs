@@ -11,6 +11,7 @@ mod keychain;
 mod known;
 mod older;
 mod record;
+mod removal;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -23,11 +24,12 @@ use serde_json::Value;
 use file::{EncryptedFile, Owner};
 use keychain::{PROBE_PREFIX, TIMEOUT, TimedKeychain};
 use known::KnownEntries;
-use older::OlderFiles;
+use older::{OlderEntry, OlderFiles};
 
 pub use keychain::memory::MemoryKeychain;
 pub use keychain::{KeychainAddress, KeychainError};
 pub use record::{OAuthCredentials, OAuthToken};
+pub use removal::{Listing, Removal, UnreadFile};
 
 /// The model's API key is kept under this service.
 pub const API_KEY_SERVICE: &str = "gemini-cli-api-key";
@@ -57,6 +59,12 @@ pub enum CredentialError {
         path.display()
     )]
     Corrupted { path: PathBuf },
+    /// A plain file. The text is that of [`Self::Corrupted`].
+    #[error(
+        "Corrupted credentials file detected at: {}\nPlease delete or rename this file to resolve the issue.",
+        path.display()
+    )]
+    NotJson { path: PathBuf },
     #[error("could not encrypt the credentials file `{}`", path.display())]
     Key { path: PathBuf },
     #[error("could not read back the credential stored in {place}; the older copy was kept")]
@@ -77,7 +85,7 @@ impl CredentialError {
             Self::Keychain(_) => Some("unlock the keychain, or set the key in the environment"),
             Self::Lock(error) => error.hint(),
             Self::OlderCopy { .. } => Some("make the file writable, then store the secret again"),
-            Self::File(_) | Self::Key { .. } | Self::NotVerified { .. } => None,
+            Self::NotJson { .. } | Self::File(_) | Self::Key { .. } | Self::NotVerified { .. } => None,
         }
     }
 }
@@ -138,23 +146,6 @@ pub enum FileReason {
     Forced,
     #[error(transparent)]
     Keychain(KeychainError),
-}
-
-/// The result of a removal.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Removal {
-    /// Whether an entry existed.
-    pub removed: bool,
-    /// Why the keychain could not be reached, if it may contain a copy.
-    pub unreached: Option<FileReason>,
-}
-
-/// Entries that were found or removed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listing {
-    pub entries: Vec<CredentialEntry>,
-    /// Why the keychain could not be reached, if it may contain more.
-    pub unreached: Option<FileReason>,
 }
 
 /// Where an entry is.
@@ -246,39 +237,33 @@ impl CredentialStore {
         self.set_credentials(API_KEY_SERVICE, &entry)
     }
 
-    /// Removes the key from every place.
-    pub fn delete_api_key(&self) -> Result<Removal, CredentialError> {
-        self.delete(API_KEY_SERVICE, API_KEY_ACCOUNT)
-    }
-
     /// The sign-in under a name, the newest of all copies. One of an older file moves to the present place.
     pub fn credentials(
         &self,
         service: &str,
         name: &str,
     ) -> Result<Option<OAuthCredentials>, CredentialError> {
-        let account = account_of(name);
-        let (in_keychain, trouble) = match self.look_in_keychain(service, &account) {
-            Ok(found) => (found.as_deref().and_then(read_text), None),
-            Err(error) => (None, Some(error)),
-        };
-        let in_file = match self.look_in_file(service, &account) {
-            Ok(found) => found.as_ref().and_then(OAuthCredentials::read),
-            // A copy was found; an unreadable file matters only when writing.
-            Err(_) if in_keychain.is_some() => None,
-            Err(error) => return Err(error),
-        };
-        let present = [in_keychain, in_file].into_iter().flatten().max_by_key(|found| found.updated_at);
-        let older = match self.older.find(service, &account) {
+        let account = self.account_in_use(service, name)?;
+        let (present, trouble) = self.look(service, &account)?;
+        let older = match self.older.find(service, name) {
             Ok(older) => older,
             Err(_) if present.is_some() => None,
             Err(error) => return Err(error),
         };
-        let since = present.as_ref().map_or(i64::MIN, |present| present.updated_at);
-        if let Some(mut found) = older.filter(|older| older.updated_at > since) {
+        let is_wanted = |older: &OlderEntry| match &present {
+            None => true,
+            Some(present) if is_of_another(present, name) => older.name == name,
+            // Under a name that only looks the same, it can be the sign-in of another server.
+            Some(present) if older.name != name && present.server_name == name => false,
+            Some(present) => older.credentials.updated_at > present.updated_at,
+        };
+        if let Some(older) = older.filter(is_wanted) {
+            let mut found = older.credentials;
             name.clone_into(&mut found.server_name);
             // A key that cannot be migrated can still be used.
-            let _ = self.set_credentials(service, &found);
+            if self.set_credentials(service, &found).is_ok() {
+                let _ = self.older.forget(service, &older.name);
+            }
             return Ok(Some(found));
         }
         match trouble.filter(|_| present.is_none()) {
@@ -287,33 +272,70 @@ impl CredentialStore {
         }
     }
 
+    /// The newest copy at the present places, and why the keychain could not be read.
+    fn look(
+        &self,
+        service: &str,
+        account: &str,
+    ) -> Result<(Option<OAuthCredentials>, Option<KeychainError>), CredentialError> {
+        let (in_keychain, trouble) = match self.look_in_keychain(service, account) {
+            Ok(found) => (found.as_deref().and_then(read_text), None),
+            Err(error) => (None, Some(error)),
+        };
+        let in_file = match self.look_in_file(service, account) {
+            Ok(found) => found.as_ref().and_then(OAuthCredentials::read),
+            // A copy was found; an unreadable file matters only when writing.
+            Err(_) if in_keychain.is_some() => None,
+            Err(error) => return Err(error),
+        };
+        Ok((newest([in_keychain, in_file]), trouble))
+    }
+
+    /// The account that has the sign-in of a name: its own one if another name has taken the usual one.
+    fn account_in_use(&self, service: &str, name: &str) -> Result<String, CredentialError> {
+        let account = account_of(name);
+        let is_taken = self.look(service, &account)?.0.is_some_and(|present| is_of_another(&present, name));
+        if is_taken {
+            let own = own_account_of(name);
+            if self.look(service, &own)?.0.is_some() {
+                return Ok(own);
+            }
+        }
+        Ok(account)
+    }
+
     /// Stores a sign-in under its server's name, reads it back, and then removes older copies.
     pub fn set_credentials(
         &self,
         service: &str,
         credentials: &OAuthCredentials,
     ) -> Result<Backend, CredentialError> {
-        let account = account_of(&credentials.server_name);
+        let name = &credentials.server_name;
+        let mut account = account_of(name);
         let mut credentials = credentials.clone();
         // It is waited for longer than in the lookup below, which would give it up.
         let _ = self.backend();
+        let mut others = self.copies(service, &account);
+        if newest(others.clone()).is_some_and(|newest| is_of_another(&newest, name)) {
+            account = own_account_of(name);
+            others = self.copies(service, &account);
+        }
         // Where a clock was set back, the copy that cannot be removed must still be the older one.
-        let others = [
-            self.look_in_keychain(service, &account).ok().flatten().as_deref().and_then(read_text),
-            self.look_in_file(service, &account).ok().flatten().as_ref().and_then(OAuthCredentials::read),
-        ];
         for other in others.iter().flatten().filter(|other| other.token != credentials.token) {
             credentials.updated_at = credentials.updated_at.max(other.updated_at.saturating_add(1));
         }
         let stored = self.set(service, &account, &credentials.to_json().to_string())?;
         // The present copy is verified; a copy that cannot be removed is older and loses.
-        let _ = self.older.forget(service, &account);
+        let _ = self.older.forget(service, &credentials.server_name);
         Ok(stored)
     }
 
-    /// Removes a sign-in from every place.
-    pub fn delete_credentials(&self, service: &str, name: &str) -> Result<Removal, CredentialError> {
-        self.delete(service, &account_of(name))
+    /// The copies at the present places, as far as they can be read.
+    fn copies(&self, service: &str, account: &str) -> [Option<OAuthCredentials>; 2] {
+        [
+            self.look_in_keychain(service, account).ok().flatten().as_deref().and_then(read_text),
+            self.look_in_file(service, account).ok().flatten().as_ref().and_then(OAuthCredentials::read),
+        ]
     }
 
     /// The file to lock while a sign-in is refreshed.
@@ -351,11 +373,6 @@ impl CredentialStore {
         }
     }
 
-    /// Removes a secret from every place.
-    pub fn delete_secret(&self, service: &str, name: &str) -> Result<Removal, CredentialError> {
-        self.delete(service, &format!("{SECRET_PREFIX}{name}"))
-    }
-
     /// A value from the keychain only, or why it is unavailable.
     pub fn keychain_value(&self, service: &str, account: &str) -> Result<Option<Secret>, FileReason> {
         match (self.backend(), &self.keychain) {
@@ -372,57 +389,6 @@ impl CredentialStore {
     pub fn set_keychain_value(&self, service: &str, account: &str, value: &Secret) -> bool {
         let Ok(keychain) = &self.keychain else { return false };
         keychain.set(service, account, value.reveal()).is_ok()
-    }
-
-    /// All keys and sign-ins, without moving any.
-    pub fn entries(&self) -> Result<Listing, CredentialError> {
-        let mut all = Vec::new();
-        let mut trouble = None;
-        let file = self.file.read()?;
-        for service in SIGN_INS {
-            if let Err(error) = self.keychain_entries(service, &mut all) {
-                trouble.get_or_insert(error);
-            }
-            let accounts = file.get(service).and_then(Value::as_object).into_iter().flatten();
-            for (account, value) in accounts.filter(|(account, _)| is_sign_in(account)) {
-                let place = CredentialPlace::File(self.file.path().to_owned());
-                all.push(entry(service, account, place, OAuthCredentials::read(value).as_ref()));
-            }
-            for older in self.older.entries(service)? {
-                all.push(entry(service, &older.name, older.place, Some(&older.credentials)));
-            }
-        }
-        if let Some(path) = self.older.google_login() {
-            all.push(entry(MCP_SERVICE, GOOGLE_ACCOUNT, CredentialPlace::PlainFile(path), None));
-        }
-        let may_be_more = |reason: &FileReason| match reason {
-            FileReason::Keychain(error) if !error.is_absence() => true,
-            FileReason::Forced | FileReason::Keychain(_) => self.known.has_any(&SIGN_INS),
-        };
-        Ok(Listing { entries: all, unreached: trouble.filter(may_be_more) })
-    }
-
-    /// Removes everything that [`Self::entries`] lists, and returns it.
-    pub fn delete_all(&self) -> Result<Listing, CredentialError> {
-        let mut listing = self.entries()?;
-        for entry in &listing.entries {
-            let removal = self.delete(&entry.service, &account_of(&entry.account))?;
-            listing.unreached = listing.unreached.or(removal.unreached);
-        }
-        self.older.forget_google_login()?;
-        Ok(listing)
-    }
-
-    fn keychain_entries(&self, service: &str, all: &mut Vec<CredentialEntry>) -> Result<(), FileReason> {
-        let keychain = self.keychain.as_ref().map_err(Clone::clone)?;
-        for account in keychain.accounts(service).map_err(FileReason::Keychain)? {
-            if is_sign_in(&account) {
-                let found = keychain.get(service, &account).map_err(FileReason::Keychain)?;
-                let found = found.as_deref().and_then(read_text);
-                all.push(entry(service, &account, CredentialPlace::Keychain, found.as_ref()));
-            }
-        }
-        Ok(())
     }
 
     /// Whether a keychain that failed in this way may hold the entry.
@@ -476,27 +442,6 @@ impl CredentialStore {
         Ok(backend)
     }
 
-    /// Removes an entry from every place before it reports a failure.
-    fn delete(&self, service: &str, account: &str) -> Result<Removal, CredentialError> {
-        let in_keychain = match &self.keychain {
-            Ok(keychain) => keychain.delete(service, account).map_err(FileReason::Keychain),
-            Err(reason) => Err(reason.clone()),
-        };
-        let in_file = self.remove_from_file(service, account);
-        let in_older = self.older.forget(service, account);
-        let mut removed = in_file? | in_older?;
-        let unreached = match in_keychain {
-            Ok(was_there) => {
-                self.known.remove(service, account);
-                removed |= was_there;
-                None
-            }
-            Err(FileReason::Keychain(error)) if !error.is_absence() => Some(FileReason::Keychain(error)),
-            Err(reason) => Some(reason).filter(|_| self.known.has(service, account)),
-        };
-        Ok(Removal { removed, unreached })
-    }
-
     fn remove_from_file(&self, service: &str, account: &str) -> Result<bool, CredentialError> {
         if !self.file.path().exists() {
             return Ok(false);
@@ -517,6 +462,22 @@ impl CredentialStore {
 /// The name under which a server's sign-in is kept; the replacement is upstream's.
 fn account_of(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+}
+
+/// The account of a name whose usual account contains the sign-in of another name.
+fn own_account_of(name: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, name.as_bytes());
+    let digest: String = digest.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{digest}", account_of(name))
+}
+
+/// Whether an entry was stored under another name that is replaced by the same account.
+fn is_of_another(entry: &OAuthCredentials, name: &str) -> bool {
+    !entry.server_name.is_empty() && entry.server_name != name
+}
+
+fn newest(copies: [Option<OAuthCredentials>; 2]) -> Option<OAuthCredentials> {
+    copies.into_iter().flatten().max_by_key(|found| found.updated_at)
 }
 
 fn is_sign_in(account: &str) -> bool {

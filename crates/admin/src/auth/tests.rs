@@ -8,7 +8,7 @@ fn home() -> TestHome {
 }
 
 fn unreached<T>(result: T) -> Reached<T> {
-    Reached { result, keychain_missing: Some("it is locked".into()) }
+    Reached { result, keychain_missing: Some("it is locked".into()), unread: Vec::new() }
 }
 
 #[test]
@@ -86,11 +86,37 @@ fn what_may_be_left_in_a_keychain_is_told_and_is_a_failure() {
         ),
     ] {
         let mut out = Vec::new();
-        let failure = removed.print(None, &mut out).unwrap_err();
+        let failure = removed.print(None, &mut out, &mut Vec::new()).unwrap_err();
         assert_eq!((String::from_utf8(out).unwrap().as_str(), failure.exit), (printed, ExitKind::Failure));
         assert!(failure.summary.ends_with(wanted) && failure.hint.is_some(), "{failure:?}");
     }
     assert!(page::not_listed("it is locked").contains("it could not be reached: it is locked"));
     let done = home().run(AuthCommand::Logout { all: false }, "");
     assert_eq!((done.result, done.out.as_str()), (Ok(()), "No key was stored.\n"));
+}
+
+#[test]
+fn a_damaged_file_is_reported_after_what_was_removed() {
+    let home = home().home_file(".gemini/mcp-oauth-tokens-v2.json", "damaged");
+    assert_eq!(home.run(AuthCommand::Login { stdin: true }, KEY).result, Ok(()));
+    let is_reported = |failure: &Failure| {
+        failure.exit == ExitKind::Failure
+            && failure.summary.contains("mcp-oauth-tokens-v2.json")
+            && failure.hint.as_ref().is_some_and(|hint| hint.contains("cannot be decrypted"))
+    };
+    let done = home.run(AuthCommand::List { json: false }, "");
+    assert!(done.out.starts_with("API key `default-api-key` in "), "{}", done.out);
+    assert!(is_reported(&done.result.unwrap_err()));
+    let done = home.run(AuthCommand::Logout { all: true }, "");
+    assert!(done.out.starts_with("Removed: API key `default-api-key` from "), "{}", done.out);
+    assert!(is_reported(&done.result.unwrap_err()));
+    for all in [true, false] {
+        let done = home.run(AuthCommand::Logout { all }, "");
+        assert_eq!(done.out, "");
+        assert!(is_reported(&done.result.unwrap_err()));
+    }
+    assert_eq!(home.run(AuthCommand::Login { stdin: true }, KEY).result, Ok(()));
+    let done = home.run(AuthCommand::Logout { all: false }, "");
+    assert_eq!(done.out, "The stored key was removed.\n");
+    assert!(is_reported(&done.result.unwrap_err()));
 }

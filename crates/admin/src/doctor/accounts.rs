@@ -25,20 +25,16 @@ pub(super) fn credentials(patient: &Patient) -> Vec<Finding> {
         let text = status.problem.unwrap_or_else(|| "the selected sign-in cannot be used".to_owned());
         findings.push(Finding::problem(text).hint("run `pollux auth login`, or `/auth` in a session"));
     }
-    match signed.list() {
-        Err(failure) => findings.push(Finding::failed(&failure)),
-        Ok(listed) => {
-            if let Some(reason) = listed.keychain_missing {
-                let text = format!("the keychain could not be read: {reason}");
-                findings.push(Finding::warning(text).hint(KEYCHAIN_HINT));
-            }
-            for row in listed.result.iter().filter(|row| row.plain_text) {
-                let text =
-                    format!("the credentials of `{}` are stored as plain text in {}", row.name, row.place);
-                let hint = "they are encrypted when they are next used; or run `pollux auth logout --all`";
-                findings.push(Finding::warning(text).hint(hint));
-            }
-        }
+    let listed = signed.list();
+    findings.extend(listed.unread_failure().map(|failure| Finding::failed(&failure)));
+    if let Some(reason) = listed.keychain_missing {
+        let text = format!("the keychain could not be read: {reason}");
+        findings.push(Finding::warning(text).hint(KEYCHAIN_HINT));
+    }
+    for row in listed.result.iter().filter(|row| row.plain_text) {
+        let text = format!("the credentials of `{}` are stored as plain text in {}", row.name, row.place);
+        let hint = "they are encrypted when they are next used; or run `pollux auth logout --all`";
+        findings.push(Finding::warning(text).hint(hint));
     }
     or_ok(findings, "no Gemini key; other providers are listed below")
 }

@@ -8,8 +8,10 @@ use pollux_config::files::{self, FileLock, Mode};
 use serde_json::Value;
 
 use super::file::{EncryptedFile, Owner, remove, restrict};
+use super::record::API_KEY_TYPE;
 use super::{
-    A2A_SERVICE, CredentialError, CredentialPlace, GOOGLE_ACCOUNT, MCP_SERVICE, OAuthCredentials, account_of,
+    A2A_SERVICE, API_KEY_ACCOUNT, API_KEY_SERVICE, CredentialError, CredentialPlace, GOOGLE_ACCOUNT,
+    MCP_SERVICE, OAuthCredentials, account_of,
 };
 
 /// Shared by all services, encrypted, entries by name.
@@ -22,7 +24,7 @@ const GOOGLE_FILE: &str = "oauth_creds.json";
 
 pub(super) struct OlderFiles {
     folder: PathBuf,
-    shared: EncryptedFile,
+    pub(super) shared: EncryptedFile,
 }
 
 /// An entry of an older file.
@@ -32,6 +34,12 @@ pub(super) struct OlderEntry {
     pub(super) credentials: OAuthCredentials,
 }
 
+impl OlderEntry {
+    fn is_api_key(&self) -> bool {
+        self.name == API_KEY_ACCOUNT || self.credentials.token.token_type == API_KEY_TYPE
+    }
+}
+
 impl OlderFiles {
     pub(super) fn new(folder: &Path, owner: Arc<Owner>) -> Self {
         let shared = EncryptedFile::new(folder.join(SHARED_FILE), owner);
@@ -39,60 +47,91 @@ impl OlderFiles {
     }
 
     /// The entry of a service by name, or by the name as a keychain stores it.
-    pub(super) fn find(
+    pub(super) fn find(&self, service: &str, name: &str) -> Result<Option<OlderEntry>, CredentialError> {
+        let mut found = Vec::new();
+        if let Some(path) = self.plain_file(service) {
+            found.extend(plain_entries(&path)?);
+        }
+        found.extend(self.shared_entries()?);
+        let account = account_of(name);
+        let position = found
+            .iter()
+            .position(|entry| entry.name == name)
+            .or_else(|| found.iter().position(|entry| account_of(&entry.name) == account));
+        Ok(position.map(|position| found.swap_remove(position)))
+    }
+
+    /// Takes the entry of exactly this name out of every older file.
+    pub(super) fn forget(&self, service: &str, name: &str) -> Result<(), CredentialError> {
+        for (_, result) in self.remove_where(service, |stored| stored == name) {
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Removes what [`Self::find`] could return for a name. Each file with whether it contained any.
+    pub(super) fn remove(&self, service: &str, name: &str) -> Vec<(PathBuf, Result<bool, CredentialError>)> {
+        let names: Vec<String> = self.names(service);
+        let account = account_of(name);
+        if names.iter().any(|stored| stored == name) {
+            self.remove_where(service, |stored| stored == name)
+        } else {
+            self.remove_where(service, |stored| account_of(stored) == account)
+        }
+    }
+
+    /// The names in all files that can be read.
+    fn names(&self, service: &str) -> Vec<String> {
+        let plain = self.plain_file(service).and_then(|path| plain_entries(&path).ok());
+        let shared = self.shared.read().unwrap_or_default();
+        let plain = plain.into_iter().flatten().map(|entry| entry.name);
+        plain.chain(shared.into_iter().map(|(name, _)| name)).collect()
+    }
+
+    fn remove_where(
         &self,
         service: &str,
-        account: &str,
-    ) -> Result<Option<OAuthCredentials>, CredentialError> {
-        let is_it = |name: &str| account_of(name) == account;
-        if let Some(path) = self.plain_file(service)
-            && let Some((_, found)) = plain_entries(&path)?.into_iter().find(|(name, _)| is_it(name))
-        {
-            return Ok(Some(found));
-        }
-        let shared = self.shared.read()?;
-        let found = shared.iter().filter(|(name, _)| is_it(name));
-        Ok(found.filter_map(|(_, entry)| OAuthCredentials::read(entry)).next())
-    }
-
-    /// Takes the entry out of every older file.
-    pub(super) fn forget(&self, service: &str, account: &str) -> Result<bool, CredentialError> {
-        let mut any = false;
+        is_it: impl Fn(&str) -> bool,
+    ) -> Vec<(PathBuf, Result<bool, CredentialError>)> {
+        let mut done = Vec::new();
         if let Some(path) = self.plain_file(service) {
-            any |= forget_plain(&path, account)?;
+            let removed = forget_plain(&path, &is_it);
+            done.push((path, removed));
         }
         if self.shared.path().exists() {
-            any |= self.shared.change(|entries| {
+            let removed = self.shared.change(|entries| {
                 let before = entries.len();
-                entries.retain(|name, _| account_of(name) != account);
+                entries.retain(|name, _| !is_it(name));
                 entries.len() != before
-            })?;
+            });
+            done.push((self.shared.path().to_owned(), removed));
         }
-        Ok(any)
+        done
     }
 
-    /// All entries of MCP servers and agents in older files.
-    pub(super) fn entries(&self, service: &str) -> Result<Vec<OlderEntry>, CredentialError> {
+    /// All entries of a service in each older file. Entries of agents in the shared file look like those of servers.
+    pub(super) fn entries(&self, service: &str) -> Vec<(PathBuf, Result<Vec<OlderEntry>, CredentialError>)> {
         let mut all = Vec::new();
         if let Some(path) = self.plain_file(service) {
-            let plain = plain_entries(&path)?.into_iter().map(|(name, credentials)| OlderEntry {
-                name,
-                place: CredentialPlace::PlainFile(path.clone()),
-                credentials,
-            });
-            all.extend(plain);
+            let entries = plain_entries(&path);
+            all.push((path, entries));
         }
-        if service == MCP_SERVICE {
-            for (name, entry) in &self.shared.read()? {
-                if let Some(credentials) = OAuthCredentials::read(entry)
-                    && credentials.token.token_type != super::record::API_KEY_TYPE
-                {
-                    let place = CredentialPlace::File(self.shared.path().to_owned());
-                    all.push(OlderEntry { name: name.clone(), place, credentials });
-                }
-            }
-        }
-        Ok(all)
+        let of_service = |entry: &OlderEntry| match service {
+            API_KEY_SERVICE => entry.is_api_key(),
+            MCP_SERVICE => !entry.is_api_key(),
+            _ => false,
+        };
+        let shared = self.shared_entries().map(|entries| entries.into_iter().filter(of_service).collect());
+        all.push((self.shared.path().to_owned(), shared));
+        all
+    }
+
+    fn shared_entries(&self) -> Result<Vec<OlderEntry>, CredentialError> {
+        let read = |(name, entry): (String, Value)| {
+            let place = CredentialPlace::File(self.shared.path().to_owned());
+            OAuthCredentials::read(&entry).map(|credentials| OlderEntry { name, place, credentials })
+        };
+        Ok(self.shared.read()?.into_iter().filter_map(read).collect())
     }
 
     /// gemini-cli's login with Google, if it is there. It is not opened.
@@ -118,21 +157,23 @@ impl OlderFiles {
 }
 
 /// Entries with their names; other values are skipped.
-fn plain_entries(path: &Path) -> Result<Vec<(String, OAuthCredentials)>, CredentialError> {
+fn plain_entries(path: &Path) -> Result<Vec<OlderEntry>, CredentialError> {
     let read = |entry: &Value| {
-        let found = OAuthCredentials::read(entry)?;
+        let credentials = OAuthCredentials::read(entry)?;
+        let name = credentials.server_name.clone();
+        let place = CredentialPlace::PlainFile(path.to_owned());
         // The Google login has its own account and belongs to no server.
-        (found.server_name != GOOGLE_ACCOUNT).then(|| (found.server_name.clone(), found))
+        (name != GOOGLE_ACCOUNT).then_some(OlderEntry { name, place, credentials })
     };
     Ok(array(path)?.iter().filter_map(read).collect())
 }
 
 fn array(path: &Path) -> Result<Vec<Value>, CredentialError> {
     let Some(text) = files::read_text(path)? else { return Ok(Vec::new()) };
-    serde_json::from_str(&text).map_err(|_| CredentialError::Corrupted { path: path.to_owned() })
+    serde_json::from_str(&text).map_err(|_| CredentialError::NotJson { path: path.to_owned() })
 }
 
-fn forget_plain(path: &Path, account: &str) -> Result<bool, CredentialError> {
+fn forget_plain(path: &Path, is_it: impl Fn(&str) -> bool) -> Result<bool, CredentialError> {
     if !path.exists() {
         return Ok(false);
     }
@@ -141,7 +182,7 @@ fn forget_plain(path: &Path, account: &str) -> Result<bool, CredentialError> {
     let before = entries.len();
     entries.retain(|entry| {
         let name = entry.get("serverName").and_then(Value::as_str).unwrap_or_default();
-        account_of(name) != account
+        !is_it(name)
     });
     if entries.len() == before {
         return Ok(false);

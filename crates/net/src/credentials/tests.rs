@@ -124,7 +124,9 @@ fn another_machines_file_is_refused_in_upstreams_words_and_kept() {
     );
     assert_eq!(store.api_key().unwrap_err().to_string(), text);
     assert_eq!(store.set_api_key(&Secret::new("k"), 1).unwrap_err().to_string(), text);
-    assert_eq!(store.delete_api_key().unwrap_err().to_string(), text);
+    let removal = store.delete_api_key();
+    assert_eq!(removal.unread[0].message, text);
+    assert!(!removal.removed && removal.unread[0].hint.is_some());
     assert_eq!(fs::read_to_string(path).unwrap(), NEWER);
 }
 
@@ -145,8 +147,8 @@ fn a_stored_key_comes_back_and_leaves_nothing_when_it_is_removed() {
     let text = fs::read_to_string(scene.path(FILE)).unwrap();
     assert!(!text.contains("key-9"));
     assert_eq!(text.split(':').next().unwrap().len(), 24, "an IV of 12 bytes");
-    assert!(store.delete_api_key().unwrap().removed);
-    assert_eq!(store.delete_api_key().unwrap(), Removal::default());
+    assert!(store.delete_api_key().removed);
+    assert_eq!(store.delete_api_key(), Removal::default());
     assert_eq!(fs::read_dir(scene.folder.path()).unwrap().count(), 0);
 }
 
@@ -193,8 +195,10 @@ fn an_older_encrypted_entry_moves_and_only_it_leaves_its_file() {
     let store = scene.store();
     assert_eq!(store.api_key().unwrap().unwrap().reveal(), "older-key-2");
     assert!(scene.path(FILE).exists());
-    let left = store.older.entries(MCP_SERVICE).unwrap();
-    assert!(left.iter().all(|entry| entry.name != API_KEY_ACCOUNT));
+    assert!(
+        store.entries().entries.iter().all(|entry| entry.place != CredentialPlace::File(scene.path(SHARED))
+            || entry.account != API_KEY_ACCOUNT)
+    );
     fs::remove_file(scene.path(SHARED)).ok();
     assert_eq!(scene.key().unwrap().as_deref(), Some("older-key-2"));
 }
@@ -226,7 +230,7 @@ fn plain_tokens_of_upstream_are_read_encrypted_and_taken_out_of_the_plain_file()
     assert!(!scene.path(PLAIN).exists());
     // Listing moves nothing.
     let scene = Scene::new(&[(PLAIN, &plain.to_string())]);
-    let listed = scene.store().entries().unwrap().entries;
+    let listed = scene.store().entries().entries;
     assert_eq!(listed.len(), 2);
     assert!(listed.iter().all(|entry| entry.place == CredentialPlace::PlainFile(scene.path(PLAIN))));
     assert!(!scene.path(FILE).exists());
@@ -240,11 +244,11 @@ fn a_keychain_that_works_is_used_and_the_copy_in_the_file_goes() {
     assert_eq!(store.set_api_key(&Secret::new("newer"), 99).unwrap(), Backend::Keychain);
     assert_eq!(store.api_key().unwrap().unwrap().reveal(), "newer");
     assert_eq!(scene.key().unwrap(), None);
-    let listed = store.entries().unwrap().entries;
+    let listed = store.entries().entries;
     let keys: Vec<&CredentialPlace> =
         listed.iter().filter(|entry| entry.service == API_KEY_SERVICE).map(|entry| &entry.place).collect();
     assert_eq!(keys, [&CredentialPlace::Keychain], "the probe's entry is gone, too");
-    assert!(store.delete_api_key().unwrap().removed);
+    assert!(store.delete_api_key().removed);
     assert_eq!(store.api_key().unwrap(), None);
 }
 
@@ -324,7 +328,7 @@ fn writers_at_the_same_time_lose_nothing() {
             });
         }
     });
-    assert_eq!(scene.store().entries().unwrap().entries.len(), 18);
+    assert_eq!(scene.store().entries().entries.len(), 18);
 }
 
 #[test]
@@ -335,13 +339,15 @@ fn everything_goes_with_delete_all_and_secrets_of_extensions_stay() {
     let store = scene.store();
     store.set_credentials(A2A_SERVICE, &token("agent", "t", 1)).unwrap();
     store.set_secret("Gemini CLI Extensions x 1", "TOKEN", &Secret::new("s")).unwrap();
-    let removed = store.delete_all().unwrap().entries;
+    let removed = store.delete_all().entries;
     assert!(removed.iter().any(CredentialEntry::is_google_login), "{removed:?}");
-    assert_eq!(store.entries().unwrap(), Listing::default());
+    assert_eq!(store.entries(), Listing::default());
+    assert_eq!(store.api_key().unwrap(), None);
     assert!(!scene.path(PLAIN).exists() && !scene.path("oauth_creds.json").exists());
     let kept = store.secret("Gemini CLI Extensions x 1", "TOKEN").unwrap().unwrap();
     assert_eq!(kept.reveal(), "s");
 }
 
+mod files;
 mod gemini_cli;
 mod reach;

@@ -148,7 +148,7 @@ impl ProviderSet {
             .delete_credentials(API_KEY_SERVICE, &account(id))
             .map_err(|error| failed(&error))?;
         let keychain_missing = removal.unreached.map(|reason| reason.to_string());
-        Ok(Reached { result: removal.removed, keychain_missing })
+        Ok(Reached { result: removal.removed, keychain_missing, unread: removal.unread })
     }
 
     /// The source of the key that remains, if any.

@@ -28,7 +28,7 @@ fn its_sign_ins_are_found_in_both_of_its_files() {
     for (name, text) in [(PLAIN, PLAIN_FILE), ("gemini-credentials.json", SEALED_FILE)] {
         let scene = Scene::new(&[(name, text)]);
         assert_is_from_gemini_cli(&scene.store().credentials(MCP_SERVICE, "my server").unwrap().unwrap());
-        assert_eq!(scene.store().entries().unwrap().entries.len(), 1, "{name}");
+        assert_eq!(scene.store().entries().entries.len(), 1, "{name}");
     }
 }
 
