@@ -215,13 +215,27 @@ fn check_after(
         Wish::Mode | Wish::Auto => Trial::FirstCommand,
         Wish::Nobody | Wish::Asked | Wish::EveryTool => Trial::UnlessKnown,
     };
-    let options = RightsOptions { trial, ..options(loaded, wish, approval)? };
-    let ignored = ignored_devices(&options.request);
-    let (contained, mode) = (options.request.container.clone(), options.network);
-    let opened = match earlier {
+    let open = |options: RightsOptions| match earlier {
         Some(earlier) => earlier.in_mode(options),
         None => SessionRights::open(options),
     };
+    let level = level_asked(loaded)?;
+    let options = RightsOptions { trial, ..options_at(level, loaded, wish, approval)? };
+    let ignored = ignored_devices(&options.request);
+    let (mut contained, mode) = (options.request.container.clone(), options.network);
+    let mut opened = open(options);
+    let mut fallback = None;
+    // The settings name a sandbox without enabling it, so that another one fits the wish of the mode, too.
+    if wish == Wish::Mode
+        && level.is_some()
+        && let Err(error) = &opened
+    {
+        fallback = Some(format!(
+            "The sandbox of `tools.sandbox` is not available, so another one is used ({error})."
+        ));
+        contained = None;
+        opened = open(RightsOptions { trial, ..options_at(None, loaded, wish, approval)? });
+    }
     match opened {
         // The others break some everyday programs, which is too much for a sandbox that nobody asked for.
         Ok(Opened { rights, .. }) if wish == Wish::Auto && !rights.level().is_default() => {
@@ -239,6 +253,7 @@ fn check_after(
             if wish != Wish::Auto {
                 notes.insert(0, rights_line(&rights));
             }
+            notes.extend(fallback);
             let is_implicit = matches!(wish, Wish::Auto | Wish::Mode);
             Ok(Sandbox { is_implicit, ..Sandbox::new(Some(Arc::new(rights)), notes) })
         }
@@ -414,10 +429,20 @@ fn modes(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> (Profile, Netwo
 }
 
 fn options(loaded: &Loaded, wish: Wish, approval: ApprovalMode) -> Result<RightsOptions, Failure> {
+    options_at(level_asked(loaded)?, loaded, wish, approval)
+}
+
+/// The same for one kind of sandbox; `None` for the best one that works.
+fn options_at(
+    level: Option<Level>,
+    loaded: &Loaded,
+    wish: Wish,
+    approval: ApprovalMode,
+) -> Result<RightsOptions, Failure> {
     // Commands must not see conversations; what covers them needs the folder. In a home that cannot be written there will
     // be none.
     let _ = files::create_folder(&loaded.home.tmp_dir(), Mode::Private);
-    let mut request = request(loaded, level_asked(loaded)?)?;
+    let mut request = request(loaded, level)?;
     let (profile, network, network_is_default) = modes(loaded, wish, approval);
     add_container(&mut request, loaded, network)?;
     let directory = loaded.env.cwd().to_path_buf();

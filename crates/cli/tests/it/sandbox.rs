@@ -192,6 +192,24 @@ fn a_sandbox_that_was_asked_for_and_cannot_be_had_is_exit_44() {
     }
 }
 
+/// The settings name the sandbox to use and do not ask for one.
+#[test]
+fn yolo_mode_uses_another_sandbox_if_the_named_one_cannot_be_used() {
+    let plain = prompt(&home("true"), &["-y"], &[]);
+    for kind in ["podman", "docker"] {
+        let named = home("true").settings(json!({"tools": {"sandbox": {"type": kind}}}));
+        let run = prompt(&named, &["-y"], &[]);
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        assert_eq!(has_sandbox(&run), has_sandbox(&plain), "{}", run.stderr);
+        if has_sandbox(&run) {
+            let line = "The sandbox of `tools.sandbox` is not available, so another one is used (";
+            assert!(run.stderr.contains(line) && !run.stderr.contains("No sandbox"), "{}", run.stderr);
+        }
+        let enabled = home("true").settings(json!({"tools": {"sandbox": {"type": kind, "enabled": true}}}));
+        assert_eq!(prompt(&enabled, &["-y"], &[]).code, Some(44), "{kind}");
+    }
+}
+
 #[test]
 fn a_home_directory_cannot_be_sandboxed() {
     let home = home("true");
