@@ -19,7 +19,7 @@ use pollux_domain::model::{ModelError, ModelInfo, ProviderId, RequestRole};
 use pollux_domain::session_observer::SessionObserver;
 use pollux_domain::time::Timestamp;
 use pollux_extend::context::ContextFiles;
-use pollux_session::{RecordError, Recorder, SessionModel};
+use pollux_session::{RecordError, Recorder, RecorderEvent, SessionModel};
 
 use crate::authority::Authority;
 use crate::conversation::{Conversation, Prompted};
@@ -201,15 +201,12 @@ impl Session {
         self.conversation.size()
     }
 
-    /// Handles a recorder's result. A failure is reported once, as is the first successful sync after it; the
-    /// conversation continues.
+    /// Handles a recorder's result. A failure is reported once, as is the recovery from it; the conversation continues.
     pub(crate) async fn recorded<T>(&mut self, result: Result<T, RecordError>) -> Option<T> {
         match result {
             Ok(value) => {
-                if self.recorder.take_recovery() {
-                    self.conversation.counters.unsynced_reported = false;
-                    let message = "the session file is synced to disk again".to_owned();
-                    self.notice(Severity::Info, NoticeCode::Durability, message).await;
+                while let Some(event) = self.recorder.take_event() {
+                    self.tell_recording(&event).await;
                 }
                 Some(value)
             }
@@ -230,6 +227,23 @@ impl Session {
                 None
             }
         }
+    }
+
+    async fn tell_recording(&mut self, event: &RecorderEvent) {
+        let counters = &mut self.conversation.counters;
+        let code = match event {
+            RecorderEvent::Synced => {
+                counters.unsynced_reported = false;
+                NoticeCode::Durability
+            }
+            RecorderEvent::Resumed { .. } => {
+                counters.recording_stopped = false;
+                NoticeCode::RecordingResumed
+            }
+            RecorderEvent::Restored { .. } | RecorderEvent::Continued { .. } => NoticeCode::SessionFile,
+        };
+        let severity = if event.is_warning() { Severity::Warning } else { Severity::Info };
+        self.notice(severity, code, event.to_string()).await;
     }
 
     /// The id that all requests of one prompt share.

@@ -296,6 +296,10 @@ pub enum Severity {
 pub enum NoticeCode {
     LoopDetected,
     RecordingStopped,
+    /// The session is recorded again after a failure.
+    RecordingResumed,
+    /// Another program deleted or changed the session's file.
+    SessionFile,
     /// Whether the session's file survives a power failure. Recording continues.
     Durability,
     ContextFile,

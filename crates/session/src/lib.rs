@@ -70,7 +70,7 @@ pub use pollux_config::groups::SessionFormat;
 pub use projects::{KnownProject, known_projects};
 pub use prompt_log::{PromptLogError, log_prompt, logged_prompts};
 pub use record::{CallRecord, CallResult, NewSession, ReplyRecord};
-pub use recorder::{ForkError, RecordError, Recorder, ResumeError, TitleWriter, new_message_id};
+pub use recorder::{ForkError, RecordError, Recorder, RecorderEvent, ResumeError, TitleWriter, new_message_id};
 pub use retention::{
     Applied, Plan, PlannedFile, Reason, Removal, RetentionError, RetentionPolicy, apply, belongings,
     delete_leftovers, leftovers, plan,

@@ -133,6 +133,13 @@ impl Lock {
     }
 }
 
+impl Lock {
+    /// Whether the lock file is still there; whoever deletes a folder deletes it, too.
+    pub(crate) fn is_held(&self) -> bool {
+        is_same_file(&self.file, &self.path)
+    }
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // Only if it is still ours: the file may have been deleted by hand and recreated by another process.

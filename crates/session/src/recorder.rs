@@ -1,9 +1,12 @@
 //! The single writer of a session.
 
+mod change;
 mod document_writer;
 mod log_writer;
 mod medium;
 mod new_file;
+mod recording;
+mod relocate;
 mod resume;
 mod rewind;
 mod rewrite;
@@ -16,48 +19,39 @@ mod tests;
 pub(crate) use medium::replace_file;
 pub(crate) use new_file::draft_path;
 pub(crate) use unsynced::SyncedFile;
+pub use recording::TitleWriter;
 pub use resume::ResumeError;
 
+use std::borrow::Cow;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use pollux_config::groups::Durability;
 use pollux_domain::JsonObject;
 use pollux_domain::budget::Spent;
 use pollux_domain::content::Part;
-use pollux_domain::event::{CallStatus, Severity};
-use pollux_domain::id::{CallId, SessionId};
+use pollux_domain::event::Severity;
+use pollux_domain::id::SessionId;
 use pollux_domain::sync::Locked as _;
 use pollux_domain::time::Timestamp;
 
-use crate::blobs::{Blobs, Guard, Record};
+use crate::blobs::Blobs;
 use crate::import::{self, ImportError};
 use crate::kind::SessionKind;
 use crate::load::StoredSession;
-use crate::lock::Lock;
 use crate::message::own::UserSource;
 use crate::message::{MessageId, encode, own};
-use crate::record::{CallRecord, CallResult, NewSession, ReplyRecord, extension};
+use crate::record::{CallResult, NewSession, ReplyRecord};
 use crate::reserved::is_reserved;
 use crate::session_model::{SessionModel, is_implied};
-use document_writer::DocumentWriter;
-use log_writer::LogWriter;
-use medium::{Medium, WriteFailure};
-use new_file::{NewFile, free_path};
-use resume::Unconverted;
+use change::{Change, ChangeKind, EndedCall};
+use new_file::free_path;
+use recording::{Form, Recording, Target};
 use syncing::Syncing;
 
-/// How a call ended, as it goes into the file.
-#[derive(Debug)]
-struct EndedCall<'a> {
-    id: &'a CallId,
-    status: CallStatus,
-    /// Its result and what people see of it.
-    fields: JsonObject,
-}
-
-/// Why a record failed. The file is valid and unchanged.
+/// Why a record failed. The file is valid and unchanged, and the record is tried again with the next one.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     #[error("could not create session file `{}`", path.display())]
@@ -65,13 +59,11 @@ pub enum RecordError {
     #[error("could not write session file `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error(
-        "could not write session file `{}` or restore its previous content; recording stopped, and \
-         the next resume repairs the end of the file", path.display()
+        "could not write session file `{}` or restore its previous content; the next message or resume \
+         repairs the end of the file", path.display()
     )]
     Unrestored { path: PathBuf, source: io::Error },
-    #[error(
-        "session file `{}` was changed by another program; recording stopped", path.display()
-    )]
+    #[error("session file `{}` was changed by another program", path.display())]
     ChangedByOthers { path: PathBuf },
     #[error("could not sync session file `{}`; a power failure may lose the last messages", path.display())]
     Unsynced { path: PathBuf, source: io::Error },
@@ -86,17 +78,12 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// Whether nothing more can be written to the file.
-    fn is_final(&self) -> bool {
-        matches!(self, Self::Unrestored { .. } | Self::ChangedByOthers { .. })
-    }
-
     /// Whether a message was written but may not be on the disk. Recording continues.
     pub fn is_unsynced(&self) -> bool {
-        matches!(self, Self::Unsynced { .. }) && !self.is_disk_full()
+        matches!(self, Self::Unsynced { .. })
     }
 
-    /// Whether the disk is full; recording then stops without further errors.
+    /// Whether the disk is full.
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::Create { source, .. }
@@ -112,6 +99,62 @@ impl RecordError {
             | Self::NotRecorded
             | Self::ReservedId(_) => false,
         }
+    }
+}
+
+/// What the user has to know about the session's file. Nothing has to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecorderEvent {
+    /// All records are synced after a failure that was reported.
+    Synced,
+    /// Everything is recorded again after a failure that was reported, except for so many records that did not fit in
+    /// memory.
+    Resumed { lost: usize },
+    /// Another program deleted the file; it was written again.
+    Restored { path: PathBuf, is_complete: bool },
+    /// Another program replaced or changed the file `from`; the session continues in a new file.
+    Continued { from: PathBuf, path: PathBuf, id: SessionId, is_complete: bool },
+}
+
+impl RecorderEvent {
+    /// Whether something went wrong, as opposed to right again.
+    pub fn is_warning(&self) -> bool {
+        match self {
+            Self::Synced | Self::Resumed { lost: 0 } => false,
+            Self::Resumed { .. } | Self::Restored { .. } | Self::Continued { .. } => true,
+        }
+    }
+}
+
+impl fmt::Display for RecorderEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_complete = match self {
+            Self::Synced => {
+                f.write_str("the session file is synced to disk again")?;
+                true
+            }
+            Self::Resumed { lost } => {
+                f.write_str("the session is recorded again")?;
+                match lost {
+                    0 => f.write_str(", including the messages since the failure")?,
+                    lost => write!(f, "; {lost} record(s) since the failure are missing")?,
+                }
+                true
+            }
+            Self::Restored { path, is_complete } => {
+                write!(f, "session file `{}` was deleted by another program and was written again", path.display())?;
+                *is_complete
+            }
+            Self::Continued { from, path, id, is_complete } => {
+                let (from, path) = (from.display(), path.display());
+                write!(
+                    f,
+                    "session file `{from}` was changed by another program; the session continues as {id} in `{path}`"
+                )?;
+                *is_complete
+            }
+        };
+        if is_complete { Ok(()) } else { f.write_str("; earlier messages may be missing") }
     }
 }
 
@@ -132,46 +175,10 @@ pub struct Recorder {
     id: SessionId,
     path: Option<PathBuf>,
     recording: Arc<Mutex<Recording>>,
-    /// Where long texts and media go; `None` if everything stays in the file.
-    blobs: Option<Blobs>,
     /// What the session has spent; written with each message.
     spent: Option<Spent>,
     /// The model that the user chose; written with prompts.
     model: Option<SessionModel>,
-}
-
-/// What is written to; shared with the handle that changes the title.
-#[derive(Debug)]
-struct Recording {
-    target: Target,
-    /// A title that waits for the file.
-    title: Option<String>,
-    /// Syncs records; `None` if they need to survive only the end of this process.
-    syncing: Option<Syncing>,
-}
-
-#[derive(Debug)]
-enum Target {
-    /// Records nothing: disabled, or the disk is full.
-    Off,
-    /// The file appears with the first message.
-    Waiting(NewSession),
-    /// A file in another layout, converted with the first new message.
-    Unconverted(Box<Unconverted>),
-    Open(OpenFile),
-}
-
-#[derive(Debug)]
-struct OpenFile {
-    path: PathBuf,
-    form: Form,
-    _lock: Option<Lock>,
-}
-
-#[derive(Debug)]
-enum Form {
-    Document(DocumentWriter),
-    Log(LogWriter),
 }
 
 impl Recorder {
@@ -186,8 +193,7 @@ impl Recorder {
         Ok(Self {
             id: spec.id.clone(),
             path: Some(path),
-            recording: Recording::of(Target::Waiting(spec)),
-            blobs,
+            recording: Recording::of(Target::Waiting(spec), blobs),
             spent: None,
             model: None,
         })
@@ -203,8 +209,7 @@ impl Recorder {
         Self {
             id: SessionId::random(),
             path: None,
-            recording: Recording::of(Target::Off),
-            blobs: None,
+            recording: Recording::of(Target::Off, None),
             spent: None,
             model: None,
         }
@@ -251,27 +256,27 @@ impl Recorder {
         }
     }
 
-    /// Waits at the end of a session until all records are synced. Fails if a sync failed and this has not been
-    /// reported.
+    /// Tries once more, at the end of a session, to write what could not be written, and waits until all records are
+    /// synced. Fails if something failed and this has not been reported.
     pub fn finish(&self) -> Result<(), RecordError> {
-        let recording = self.recording.locked();
-        if let Some(syncing) = &recording.syncing {
-            syncing.finish();
-        }
-        recording.report_sync()
+        self.recording.locked().finish()
     }
 
-    /// Whether all records are synced after a failure that was reported. Returns `true` only once per recovery.
-    pub fn take_recovery(&self) -> bool {
-        let recording = self.recording.locked();
-        // Who was told that recording has stopped must not believe that it goes on.
-        matches!(recording.target, Target::Open(_))
-            && recording.syncing.as_ref().is_some_and(Syncing::take_recovery)
+    /// What the user has to know, each event once.
+    pub fn take_event(&self) -> Option<RecorderEvent> {
+        let mut recording = self.recording.locked();
+        let event = recording.events.pop_front();
+        event.or_else(|| {
+            // Who was told that nothing is recorded must not believe that it is.
+            let is_recorded = matches!(recording.target, Target::Open(_)) && recording.pending.is_empty();
+            let is_synced = is_recorded && recording.syncing.as_ref().is_some_and(Syncing::take_recovery);
+            is_synced.then_some(RecorderEvent::Synced)
+        })
     }
 
     /// A handle for the session's title, which also works while the recorder is in use elsewhere.
     pub fn title_writer(&self) -> TitleWriter {
-        TitleWriter(Arc::downgrade(&self.recording))
+        TitleWriter::of(&self.recording)
     }
 
     /// Whether messages are recorded with what was spent.
@@ -309,9 +314,7 @@ impl Recorder {
         if let Some(model) = self.model.as_ref().filter(|model| !model.is_implied()) {
             own::add_model(&mut message, model);
         }
-        let mut guard = Guard::default();
-        self.extract(&mut message, Record::Prompt, &mut guard);
-        self.append(message, now)?;
+        self.append(message, true, now)?;
         Ok(id)
     }
 
@@ -336,40 +339,24 @@ impl Recorder {
         {
             own::add_model(&mut message, model);
         }
-        self.write(|form| match form {
-            Form::Document(writer) => writer.reply(&message, &reply.calls, now),
-            Form::Log(writer) => writer.reply(message, &reply.calls, now),
-        })?;
+        self.write(Change { now, kind: ChangeKind::Reply { message, calls: Cow::Borrowed(&reply.calls) } })?;
         Ok(id)
     }
 
     /// Records how calls of the last reply ended. Calls that are unknown or already ended are left alone.
     pub fn results(&mut self, results: &[CallResult], now: Timestamp) -> Result<(), RecordError> {
-        if matches!(self.recording.locked().target, Target::Waiting(_)) {
-            return Ok(());
-        }
-        let mut guard = Guard::default();
-        let ended: Vec<EndedCall> = results
-            .iter()
-            .map(|result| {
-                let mut fields = encode::result(result);
-                self.extract(&mut fields, Record::Call, &mut guard);
-                EndedCall { id: &result.id, status: result.status, fields }
-            })
-            .collect();
-        self.write(|form| match form {
-            Form::Document(writer) => writer.results(&ended, now),
-            Form::Log(writer) => writer.results(&ended),
-        })
-    }
-
-    /// Stores long values separately; the record must be written before the guard is dropped.
-    fn extract(&self, fields: &mut JsonObject, record: Record, guard: &mut Guard) {
-        if let (Some(blobs), Target::Waiting(_) | Target::Unconverted(_) | Target::Open(_)) =
-            (&self.blobs, &self.recording.locked().target)
         {
-            blobs.extract(fields, record, guard);
+            let recording = self.recording.locked();
+            if matches!(recording.target, Target::Waiting(_)) && recording.pending.is_empty() {
+                return Ok(());
+            }
         }
+        let ended = results.iter().map(|result| EndedCall {
+            id: Cow::Borrowed(&result.id),
+            status: result.status,
+            fields: encode::result(result),
+        });
+        self.write(Change { now, kind: ChangeKind::Results(ended.collect()) })
     }
 
     /// Records a notice for the user.
@@ -380,7 +367,7 @@ impl Recorder {
         now: Timestamp,
     ) -> Result<MessageId, RecordError> {
         let id = new_message_id();
-        self.append(encode::notice(&id, severity, text, now), now)?;
+        self.append(encode::notice(&id, severity, text, now), false, now)?;
         Ok(id)
     }
 
@@ -396,7 +383,7 @@ impl Recorder {
         let id = new_message_id();
         let mut message = encode::notice(&id, Severity::Info, text, now);
         message.insert("compression".into(), encode::compression(keep_from, snapshot));
-        self.append(message, now)?;
+        self.append(message, false, now)?;
         Ok(id)
     }
 
@@ -413,149 +400,22 @@ impl Recorder {
         Ok((Self::resume(&copy)?, copy))
     }
 
-    fn append(&mut self, mut message: JsonObject, now: Timestamp) -> Result<(), RecordError> {
+    fn append(&mut self, mut message: JsonObject, is_prompt: bool, now: Timestamp) -> Result<(), RecordError> {
         self.add_spent(&mut message);
-        self.write(|form| match form {
-            Form::Document(writer) => writer.append(&message, now),
-            Form::Log(writer) => writer.append(&message, now),
-        })
+        self.write(Change { now, kind: ChangeKind::Message { message, is_prompt } })
     }
 
-    /// Opens the file if needed, writes, and handles failures.
-    fn write(
-        &mut self,
-        change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>,
-    ) -> Result<(), RecordError> {
+    fn write(&mut self, change: Change<'_>) -> Result<(), RecordError> {
         let mut recording = self.recording.locked();
-        if let Err(error) = recording.prepare() {
-            recording.target = Target::Off;
-            return Err(error);
-        }
-        let Recording { target, syncing, .. } = &mut *recording;
-        let written = match target {
-            Target::Off => return Ok(()),
-            Target::Waiting(spec) => NewFile::create(spec, syncing.as_ref()).and_then(|file| {
-                let (path, file) = file.publish(change)?;
-                self.path = Some(path);
-                *target = Target::Open(file);
-                Ok(())
-            }),
-            Target::Unconverted(_) => Ok(()),
-            Target::Open(file) => change(&mut file.form).map_err(|failure| failure.on(file.path.clone())),
-        };
-        let written = written.and_then(|()| recording.write_waiting_title());
-        let written = written.and_then(|()| recording.report_sync());
-        if let Err(error) = &written
-            && (error.is_final() || error.is_disk_full())
+        let written = recording.write(change);
+        // The name may have been taken, or the session may continue in another file.
+        if let Target::Open(file) = &recording.target
+            && self.path.as_ref() != Some(&file.path)
         {
-            recording.target = Target::Off;
+            self.path = Some(file.path.clone());
+            self.id = file.identity.id.clone();
         }
         written
-    }
-}
-
-/// Changes the title of a session that is being recorded. It does not keep the session's file open.
-#[derive(Debug, Clone)]
-pub struct TitleWriter(Weak<Mutex<Recording>>);
-
-impl TitleWriter {
-    /// Stores a title in place of another. Before the first message there is no file; the title then comes with it.
-    pub fn set(&self, title: &str) -> Result<(), RecordError> {
-        let recording = self.0.upgrade().ok_or(RecordError::NotRecorded)?;
-        let recording = &mut *recording.locked();
-        recording.prepare()?;
-        match &mut recording.target {
-            // After a failure recording goes on; if it cannot, the next message reports that.
-            Target::Open(file) => {
-                restore(recording.syncing.as_ref());
-                file.set_title(title)?;
-            }
-            Target::Waiting(_) => {
-                recording.title = Some(title.to_owned());
-                return Ok(());
-            }
-            Target::Off | Target::Unconverted(_) => return Err(RecordError::NotRecorded),
-        }
-        // An older one may still wait.
-        recording.title = None;
-        Ok(())
-    }
-}
-
-impl Recording {
-    fn of(target: Target) -> Arc<Mutex<Self>> {
-        Arc::new(Mutex::new(Self { target, title: None, syncing: None }))
-    }
-
-    /// Converts a file to our layout, and has later writes to it synced. A failure changes nothing.
-    fn prepare(&mut self) -> Result<(), RecordError> {
-        if let Target::Unconverted(unconverted) = &self.target {
-            let form = unconverted.convert().map_err(|error| error.on_write(unconverted.path()))?;
-            if let Target::Unconverted(unconverted) = std::mem::replace(&mut self.target, Target::Off) {
-                self.target = Target::Open(unconverted.opened(form));
-            }
-        }
-        if let (Some(syncing), Target::Open(file)) = (&self.syncing, &mut self.target) {
-            file.form.medium().sync_with(syncing);
-        }
-        Ok(())
-    }
-
-    /// Fails once if records could not be synced.
-    fn report_sync(&self) -> Result<(), RecordError> {
-        let failure = self.syncing.as_ref().and_then(Syncing::take_failure);
-        match (failure, &self.target) {
-            (Some(source), Target::Open(file)) => {
-                Err(RecordError::Unsynced { path: file.path.clone(), source })
-            }
-            (Some(_) | None, _) => Ok(()),
-        }
-    }
-
-    /// Writes a title that waits. If that fails and the file is as before, the next message tries again.
-    fn write_waiting_title(&mut self) -> Result<(), RecordError> {
-        let (Some(title), Target::Open(file)) = (&self.title, &mut self.target) else { return Ok(()) };
-        restore(self.syncing.as_ref());
-        match file.set_title(title) {
-            Ok(()) => self.title = None,
-            Err(error) if error.is_final() => return Err(error),
-            Err(_) => {}
-        }
-        Ok(())
-    }
-}
-
-/// Rewrites what a failed sync may have dropped, because the file is about to be read and replaced by a copy.
-fn restore(syncing: Option<&Syncing>) {
-    if let Some(syncing) = syncing {
-        syncing.restore();
-    }
-}
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        if let Some(syncing) = &self.syncing {
-            syncing.finish();
-        }
-    }
-}
-
-impl Form {
-    fn medium(&mut self) -> &mut dyn Medium {
-        match self {
-            Self::Document(writer) => writer.medium(),
-            Self::Log(writer) => writer.medium(),
-        }
-    }
-}
-
-impl OpenFile {
-    fn set_title(&mut self, title: &str) -> Result<(), RecordError> {
-        let written = match &mut self.form {
-            Form::Document(writer) => writer.set_title(&self.path, title),
-            Form::Log(writer) => writer.set_title(title),
-        };
-        written.map_err(|failure| failure.on(self.path.clone()))
     }
 }
 

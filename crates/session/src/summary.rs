@@ -135,6 +135,15 @@ pub(crate) struct Moved {
     pub(crate) removed: u64,
 }
 
+impl Moved {
+    /// Moves a place in the file.
+    pub(crate) fn apply(self, at: &mut u64) {
+        if *at > self.from {
+            *at = (*at + self.added).saturating_sub(self.removed);
+        }
+    }
+}
+
 /// A document with another title.
 #[derive(Debug)]
 pub(crate) struct Retitled {

@@ -153,6 +153,9 @@ fn pollux_line(run: &Run, event: &Event) -> Option<Value> {
         | Event::Notice { severity: Severity::Info, code: code @ NoticeCode::Halted, message } => {
             Some(pollux::error(&plain(message), notice_code(*code), at))
         }
+        Event::Notice { severity: Severity::Info, code: code @ NoticeCode::RecordingResumed, message } => {
+            Some(pollux::error(&plain(message), notice_code(*code), at))
+        }
         // It takes back the warning.
         Event::Notice { severity: Severity::Info, code: NoticeCode::Durability, message } => {
             Some(pollux::error(&plain(message), "SYNC_RECOVERED", at))
@@ -173,6 +176,8 @@ fn notice_code(code: NoticeCode) -> &'static str {
     match code {
         NoticeCode::LoopDetected => LOOP_CODE,
         NoticeCode::RecordingStopped => "RECORDING_STOPPED",
+        NoticeCode::RecordingResumed => "RECORDING_RESUMED",
+        NoticeCode::SessionFile => "SESSION_FILE",
         NoticeCode::Durability => "SYNC_FAILED",
         NoticeCode::ContextFile => "CONTEXT_FILE",
         NoticeCode::Policy => "POLICY",

@@ -9,10 +9,11 @@ use pollux_domain::id::CallId;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
-use super::medium::{Medium, SessionFile, WriteFailure, replace_end};
-use super::{CallRecord, EndedCall};
+use super::change::EndedCall;
+use super::medium::{Medium, SessionFile, WriteFailure, replace_end, undo};
 use crate::document::{INDENT, TAIL, encode_head};
 use crate::message::encode;
+use crate::record::CallRecord;
 use crate::redo;
 use crate::summary::{self, Moved, Retitled};
 
@@ -37,6 +38,9 @@ pub(crate) struct DocumentWriter {
 /// A reply near the end of the file: everything after the first pending call can be rewritten.
 #[derive(Debug, Clone)]
 struct OpenReply {
+    id: String,
+    /// The record up to its calls.
+    head: Vec<u8>,
     calls: Vec<OpenCall>,
     /// The bytes between this reply and the tail.
     after: Vec<u8>,
@@ -80,6 +84,21 @@ impl OpenCall {
 }
 
 impl OpenReply {
+    /// The record, which comes to stand at `start` in the file. Notes where the statuses of its calls are.
+    fn record(&mut self, start: u64) -> Vec<u8> {
+        let mut bytes = self.head.clone();
+        for (index, call) in self.calls.iter_mut().enumerate() {
+            if index > 0 {
+                bytes.push(b',');
+            }
+            push_call(&mut bytes, call, start);
+            bytes.extend_from_slice(&call.result);
+            bytes.push(b'}');
+        }
+        bytes.extend_from_slice(b"]}");
+        bytes
+    }
+
     /// Everything of these calls and behind them, from the end of the status of call `first` to the tail;
     /// `at` is that place in the file. Notes where the statuses of the later calls come to stand.
     fn end_from(&mut self, first: usize, at: u64) -> Vec<u8> {
@@ -135,6 +154,14 @@ impl DocumentWriter {
         self.medium.as_mut()
     }
 
+    pub(crate) fn medium_ref(&self) -> &dyn Medium {
+        self.medium.as_ref()
+    }
+
+    pub(crate) fn set_medium(&mut self, medium: Box<dyn Medium>) {
+        self.medium = medium;
+    }
+
     pub(crate) fn append(&mut self, message: &JsonObject, now: Timestamp) -> Result<(), WriteFailure> {
         let body = serde_json::to_vec(message).unwrap_or_default();
         let added = self.push(&body)?;
@@ -154,22 +181,36 @@ impl DocumentWriter {
         if calls.is_empty() {
             return self.append(message, now);
         }
-        let mut calls: Vec<OpenCall> = calls.iter().map(|call| OpenCall::new(call, now)).collect();
-        let mut body = serde_json::to_vec(message).unwrap_or_default();
-        body.pop();
-        body.extend_from_slice(b",\"toolCalls\":[");
-        let start = self.end + (self.unwritten_head.len() + self.separator().len()) as u64;
-        for (index, call) in calls.iter_mut().enumerate() {
-            if index > 0 {
-                body.push(b',');
-            }
-            push_call(&mut body, call, start);
-            body.push(b'}');
-        }
-        body.extend_from_slice(b"]}");
-        self.push(&body)?;
-        self.open = Some(OpenReply { calls, after: Vec::new() });
+        let calls = calls.iter().map(|call| OpenCall::new(call, now)).collect();
+        let id = message.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut head = serde_json::to_vec(message).unwrap_or_default();
+        head.pop();
+        head.extend_from_slice(b",\"toolCalls\":[");
+        self.push_open(OpenReply { id, head, calls, after: Vec::new() })?;
         self.stamp(now);
+        Ok(())
+    }
+
+    fn push_open(&mut self, mut open: OpenReply) -> Result<(), WriteFailure> {
+        let start = self.end + (self.unwritten_head.len() + self.separator().len()) as u64;
+        let body = open.record(start);
+        self.push(&body)?;
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// The id of the last reply, if calls of it wait for their results.
+    pub(crate) fn open_reply_id(&self) -> Option<&str> {
+        self.open.as_ref().map(|open| open.id.as_str())
+    }
+
+    /// Writes the last reply of another writer, and what followed it, if calls of it wait for their results.
+    pub(crate) fn continue_reply(&mut self, other: &Self) -> Result<(), WriteFailure> {
+        let Some(open) = other.open.clone() else { return Ok(()) };
+        let after = open.after.clone();
+        self.push_open(open)?;
+        replace_end(self.medium.as_mut(), self.end, TAIL, &[&after, TAIL].concat())?;
+        self.end += after.len() as u64;
         Ok(())
     }
 
@@ -181,7 +222,7 @@ impl DocumentWriter {
         let mut after = before.clone();
         let mut first = None;
         for result in results {
-            let waiting = |call: &OpenCall| call.id == *result.id && call.result.is_empty();
+            let waiting = |call: &OpenCall| call.id == *result.id.as_ref() && call.result.is_empty();
             if let Some(index) = after.calls.iter().position(waiting)
                 && let Some(call) = after.calls.get_mut(index)
             {
@@ -208,7 +249,10 @@ impl DocumentWriter {
         } else {
             // The result comes first: a record that says `pending` and has one is still understood.
             replace_end(self.medium.as_mut(), at, &old, &new)?;
-            self.medium.write_at(status_at, &status).map_err(WriteFailure::Failed)?;
+            if let Err(source) = self.medium.write_at(status_at, &status) {
+                let old = [call.padded_status(), old].concat();
+                return Err(undo(self.medium.as_mut(), status_at, &old, source));
+            }
         }
         self.end = at + (new.len() - TAIL.len()) as u64;
         self.open = after.calls.iter().any(|call| call.result.is_empty()).then_some(after);
@@ -218,24 +262,42 @@ impl DocumentWriter {
 
     /// Gives the session a title. It stands before the messages, so the file is replaced and every place moves.
     pub(crate) fn set_title(&mut self, path: &Path, title: &str) -> Result<(), WriteFailure> {
-        if self.medium.len().map_err(WriteFailure::Failed)? != self.end + TAIL.len() as u64 {
+        if self.medium.is_displaced() || self.medium.len().map_err(WriteFailure::Failed)? != self.length() {
             return Err(WriteFailure::Changed);
         }
         let retitled = summary::retitle(path, title).map_err(WriteFailure::Failed)?;
-        let Some(Retitled { file, moved: Moved { from, added, removed } }) = retitled else {
+        let Some(Retitled { file, moved }) = retitled else {
             return Err(WriteFailure::Failed(io::Error::other("no place for a title")));
         };
-        let move_on = |at: &mut u64| {
-            if *at > from {
-                *at = (*at + added).saturating_sub(removed);
-            }
-        };
-        move_on(&mut self.stamp_at);
-        move_on(&mut self.end);
-        let calls = self.open.iter_mut().flat_map(|open| open.calls.iter_mut());
-        calls.for_each(|call| move_on(&mut call.status_at));
+        self.move_by(moved);
         self.medium = SessionFile::boxed(file, path);
         Ok(())
+    }
+
+    fn move_by(&mut self, moved: Moved) {
+        moved.apply(&mut self.stamp_at);
+        moved.apply(&mut self.end);
+        let calls = self.open.iter_mut().flat_map(|open| open.calls.iter_mut());
+        calls.for_each(|call| moved.apply(&mut call.status_at));
+    }
+
+    /// The same writer for a copy of the file.
+    pub(crate) fn on_copy(&self, medium: Box<dyn Medium>, moved: Moved) -> Self {
+        let mut copy = Self {
+            medium,
+            unwritten_head: self.unwritten_head.clone(),
+            stamp_at: self.stamp_at,
+            end: self.end,
+            has_messages: self.has_messages,
+            open: self.open.clone(),
+        };
+        copy.move_by(moved);
+        copy
+    }
+
+    /// The length of the file after the last write.
+    pub(crate) fn length(&self) -> u64 {
+        if self.unwritten_head.is_empty() { self.end + TAIL.len() as u64 } else { 0 }
     }
 
     fn separator(&self) -> Vec<u8> {

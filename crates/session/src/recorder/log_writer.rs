@@ -5,10 +5,11 @@ use pollux_domain::id::CallId;
 use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
+use super::change::EndedCall;
 use super::medium::{Medium, WriteFailure, replace_end};
-use super::{CallRecord, EndedCall};
 use crate::message::encode;
-use crate::summary::title_record;
+use crate::record::CallRecord;
+use crate::summary::{Moved, title_record};
 
 #[derive(Debug)]
 pub(crate) struct LogWriter {
@@ -44,6 +45,36 @@ impl LogWriter {
         self.medium.as_mut()
     }
 
+    pub(crate) fn medium_ref(&self) -> &dyn Medium {
+        self.medium.as_ref()
+    }
+
+    pub(crate) fn set_medium(&mut self, medium: Box<dyn Medium>) {
+        self.medium = medium;
+    }
+
+    /// The length of the file after the last write.
+    pub(crate) fn length(&self) -> u64 {
+        self.end
+    }
+
+    /// The same writer for a copy of the file.
+    pub(crate) fn on_copy(&self, medium: Box<dyn Medium>, moved: Moved) -> Self {
+        let mut end = self.end;
+        moved.apply(&mut end);
+        Self { medium, unwritten: self.unwritten.clone(), end, open: self.open.clone() }
+    }
+
+    /// Writes the last reply of another writer again if calls of it wait for their results.
+    pub(crate) fn continue_reply(&mut self, other: &Self) -> Result<(), WriteFailure> {
+        let Some(open) = other.open.clone() else { return Ok(()) };
+        let mut line = Vec::new();
+        push_line(&mut line, &open.message);
+        self.push(&line)?;
+        self.open = Some(open);
+        Ok(())
+    }
+
     pub(crate) fn append(&mut self, message: &JsonObject, now: Timestamp) -> Result<(), WriteFailure> {
         let mut lines = Vec::new();
         push_line(&mut lines, message);
@@ -53,12 +84,12 @@ impl LogWriter {
 
     pub(crate) fn reply(
         &mut self,
-        mut message: JsonObject,
+        message: &mut JsonObject,
         calls: &[CallRecord],
         now: Timestamp,
     ) -> Result<(), WriteFailure> {
         if calls.is_empty() {
-            return self.append(&message, now);
+            return self.append(message, now);
         }
         let calls: Vec<(CallId, JsonObject)> = calls
             .iter()
@@ -70,8 +101,8 @@ impl LogWriter {
             .collect();
         message
             .insert("toolCalls".into(), calls.iter().map(|(_, call)| Value::Object(call.clone())).collect());
-        self.append(&message, now)?;
-        self.open = Some(OpenReply { message, calls });
+        self.append(message, now)?;
+        self.open = Some(OpenReply { message: std::mem::take(message), calls });
         Ok(())
     }
 
@@ -80,8 +111,9 @@ impl LogWriter {
         let Some(mut open) = self.open.clone() else { return Ok(()) };
         let mut changed = false;
         for result in results {
-            let waiting =
-                |(id, call): &&mut (CallId, JsonObject)| id == result.id && !call.contains_key("result");
+            let waiting = |(id, call): &&mut (CallId, JsonObject)| {
+                id == result.id.as_ref() && !call.contains_key("result")
+            };
             if let Some((_, call)) = open.calls.iter_mut().find(waiting) {
                 call.extend(result.fields.clone());
                 call.insert("status".into(), json!(result.status.as_str()));

@@ -1,8 +1,9 @@
 //! The file abstraction of the writers, and the only function that changes its end.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +19,11 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()>;
     fn set_len(&mut self, length: u64) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Whether the path of the session leads to another file or to none, so that what is written here would be lost.
+    fn is_displaced(&self) -> bool;
+    /// Notes that the file has its name.
+    fn named(&mut self);
     /// Saves a redo note next to the file before a write at `at` or beyond; see [`redo`]. Without the note, a kill
     /// during the write loses the records it moves. Failing to save the note does not prevent the write.
     fn keep_aside(&mut self, at: u64, note: &[u8]);
@@ -40,16 +46,43 @@ pub(crate) struct SessionFile {
     noting: Option<u64>,
     /// Whether the last wait for the disk was in vain. A disk that stalls is waited for once, not with every write.
     is_stalled: bool,
+    name: Name,
+}
+
+/// How another file at the path is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    /// The file does not have its name yet.
+    None,
+    /// The file system numbers files again with each look; only a missing file is noticed.
+    Any,
+    /// The device and number of the file.
+    Of(u64, u64),
 }
 
 impl SessionFile {
-    /// The open file of the session that is, or will be, at `path`.
+    /// The open file of the session at `path`.
     pub(crate) fn boxed(file: File, path: &Path) -> Box<dyn Medium> {
+        let mut medium = Self::unnamed(file, path);
+        medium.named();
+        medium
+    }
+
+    /// The open file of the session that will be at `path`.
+    pub(super) fn unnamed(file: File, path: &Path) -> Box<dyn Medium> {
         Box::new(Self::on(Arc::new(file), path))
     }
 
     pub(super) fn on(file: Arc<dyn SyncedFile>, path: &Path) -> Self {
-        Self { file, path: path.to_owned(), syncing: None, noted_from: None, noting: None, is_stalled: false }
+        Self {
+            file,
+            path: path.to_owned(),
+            syncing: None,
+            noted_from: None,
+            noting: None,
+            is_stalled: false,
+            name: Name::None,
+        }
     }
 
     /// Waits until the noted write is on the disk if a change up to `end` would touch it: the redo note cannot
@@ -88,6 +121,36 @@ impl Medium for SessionFile {
 
     fn len(&self) -> io::Result<u64> {
         self.file.len()
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(at, buffer)
+    }
+
+    fn is_displaced(&self) -> bool {
+        if self.name == Name::None {
+            return false;
+        }
+        match fs::metadata(&self.path) {
+            Ok(found) => match self.name {
+                Name::Of(device, number) => (found.dev(), found.ino()) != (device, number),
+                Name::None | Name::Any => false,
+            },
+            // What cannot be looked at may still be there.
+            Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        }
+    }
+
+    fn named(&mut self) {
+        let number = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let at_path = || fs::metadata(&self.path).ok().map(number);
+        let opened = || File::open(&self.path).and_then(|file| file.metadata()).ok().map(number);
+        self.name = match self.file.identity() {
+            Some((device, inode)) if at_path() == Some((device, inode)) || at_path() == opened() => {
+                Name::Of(device, inode)
+            }
+            Some(_) | None => Name::Any,
+        };
     }
 
     fn keep_aside(&mut self, at: u64, note: &[u8]) {
@@ -143,18 +206,57 @@ pub(crate) enum WriteFailure {
     /// The file holds what it held before.
     Failed(io::Error),
     /// The file ends in a half-written record.
-    Unrestored(io::Error),
-    /// Another program changed the file; it was left unchanged.
+    Unrestored(io::Error, Torn),
+    /// Another program removed, replaced or changed the file; it was left unchanged.
     Changed,
+}
+
+/// The end of a file that a failed write has overwritten.
+#[derive(Debug)]
+pub(crate) struct Torn {
+    pub(super) at: u64,
+    pub(super) old: Vec<u8>,
+    /// The length of the file afterwards, if known.
+    pub(super) left: Option<u64>,
+}
+
+impl Torn {
+    pub(super) fn put_back(&self, medium: &mut dyn Medium) -> Result<(), WriteFailure> {
+        put_back(medium, self.at, &self.old)
+            .map_err(|source| failed_twice(medium, self.at, &self.old, source))
+    }
 }
 
 impl WriteFailure {
     pub(crate) fn on(self, path: PathBuf) -> RecordError {
         match self {
             Self::Failed(source) => RecordError::Write { path, source },
-            Self::Unrestored(source) => RecordError::Unrestored { path, source },
+            Self::Unrestored(source, _) => RecordError::Unrestored { path, source },
             Self::Changed => RecordError::ChangedByOthers { path },
         }
+    }
+
+    pub(super) fn into_source(self) -> io::Error {
+        match self {
+            Self::Failed(source) | Self::Unrestored(source, _) => source,
+            Self::Changed => io::Error::other("the file was changed by another program"),
+        }
+    }
+}
+
+fn put_back(medium: &mut dyn Medium, at: u64, old: &[u8]) -> io::Result<()> {
+    medium.set_len(at + old.len() as u64).and_then(|()| medium.write_at(at, old))
+}
+
+fn failed_twice(medium: &dyn Medium, at: u64, old: &[u8], source: io::Error) -> WriteFailure {
+    WriteFailure::Unrestored(source, Torn { at, old: old.to_vec(), left: medium.len().ok() })
+}
+
+/// Puts the old end of a file back after a write that failed.
+pub(super) fn undo(medium: &mut dyn Medium, at: u64, old: &[u8], source: io::Error) -> WriteFailure {
+    match put_back(medium, at, old) {
+        Ok(()) => WriteFailure::Failed(source),
+        Err(_) => failed_twice(medium, at, old, source),
     }
 }
 
@@ -168,13 +270,8 @@ pub(crate) fn replace_end(
 ) -> Result<(), WriteFailure> {
     let length = at + old.len() as u64;
     // Programs without locking may have written here; continuing at our offsets would corrupt the file.
-    if medium.len().map_err(WriteFailure::Failed)? != length {
+    if medium.is_displaced() || medium.len().map_err(WriteFailure::Failed)? != length {
         return Err(WriteFailure::Changed);
     }
-    medium.write_at(at, new).map_err(|source| {
-        match medium.set_len(length).and_then(|()| medium.write_at(at, old)) {
-            Ok(()) => WriteFailure::Failed(source),
-            Err(_) => WriteFailure::Unrestored(source),
-        }
-    })
+    medium.write_at(at, new).map_err(|source| undo(medium, at, old, source))
 }

@@ -2,7 +2,7 @@
 //!
 //! Even after a crash, readers find a complete session or none, never an empty or partial one.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,12 @@ use serde_json::json;
 use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
 use super::medium::{Medium, SessionFile, WriteFailure};
+use super::recording::{OpenFile, SessionIdentity, note_name};
 use super::syncing::Syncing;
-use super::{Form, NewSession, OpenFile, RecordError, extension, sanitised};
+use super::{Form, RecordError, sanitised};
 use crate::kind::SessionKind;
 use crate::lock::{Lock, LockError};
+use crate::record::{NewSession, extension};
 
 /// A session without a message, under a name that no reader looks at.
 pub(super) struct NewFile {
@@ -30,63 +32,79 @@ pub(super) struct NewFile {
     syncing: Option<Syncing>,
 }
 
+/// The name of a new session, with its lock, and a file for what it will hold.
+pub(super) struct Reserved {
+    pub(super) path: PathBuf,
+    pub(super) draft: PathBuf,
+    pub(super) file: File,
+    pub(super) lock: Lock,
+}
+
+/// Takes a free name and its lock, and creates the draft.
+pub(super) fn reserve(spec: &NewSession) -> Result<Reserved, RecordError> {
+    let dir = &spec.chats_dir;
+    files::create_folder(dir, Mode::Private)
+        .map_err(|error| RecordError::Create { path: dir.clone(), source: error.into_source() })?;
+    let taken = io::ErrorKind::AlreadyExists.into();
+    let mut failure = RecordError::Create { path: dir.clone(), source: taken };
+    for attempt in 0..1000 {
+        let path = free_path(spec, attempt);
+        let lock = match Lock::take(&path) {
+            Ok(lock) => lock,
+            // Another process is creating a session with the same name.
+            Err(LockError::Held(owner)) => {
+                failure = RecordError::InUse { path, pid: owner.pid };
+                continue;
+            }
+            Err(LockError::Io(source)) => return Err(RecordError::Create { path, source }),
+        };
+        if fs::symlink_metadata(&path).is_ok() {
+            continue;
+        }
+        let draft = draft_path(&path);
+        // While we hold the lock, an existing draft belongs to a dead process.
+        let _ = fs::remove_file(&draft);
+        let file =
+            create_draft(&draft).map_err(|source| RecordError::Create { path: path.clone(), source })?;
+        return Ok(Reserved { path, draft, file, lock });
+    }
+    Err(failure)
+}
+
+pub(super) fn create_draft(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
 impl NewFile {
     /// Takes the lock and creates the file; what goes into it comes with the first message.
     pub(super) fn create(spec: &NewSession, syncing: Option<&Syncing>) -> Result<Self, RecordError> {
-        let dir = &spec.chats_dir;
-        files::create_folder(dir, Mode::Private)
-            .map_err(|error| RecordError::Create { path: dir.clone(), source: error.into_source() })?;
-        let taken = io::ErrorKind::AlreadyExists.into();
-        let mut failure = RecordError::Create { path: dir.clone(), source: taken };
-        for attempt in 0..1000 {
-            let path = free_path(spec, attempt);
-            let lock = match Lock::take(&path) {
-                Ok(lock) => lock,
-                // Another process is creating a session with the same name.
-                Err(LockError::Held(owner)) => {
-                    failure = RecordError::InUse { path, pid: owner.pid };
-                    continue;
-                }
-                Err(LockError::Io(source)) => return Err(RecordError::Create { path, source }),
-            };
-            if fs::symlink_metadata(&path).is_ok() {
-                continue;
-            }
-            let draft = draft_path(&path);
-            // While we hold the lock, an existing draft belongs to a dead process.
-            let _ = fs::remove_file(&draft);
-            let mut options = OpenOptions::new();
-            let opened = options.read(true).write(true).create_new(true).mode(0o600).open(&draft);
-            let file = opened.map_err(|source| RecordError::Create { path: path.clone(), source })?;
-            let mut medium = SessionFile::boxed(file, &path);
-            if let Some(syncing) = syncing {
-                medium.sync_with(syncing);
-            }
-            let form = new_form(spec, medium);
-            let file = OpenFile { path: path.clone(), form, _lock: Some(lock) };
-            return Ok(Self { path, draft, file, syncing: syncing.cloned() });
+        let Reserved { path, draft, file, lock } = reserve(spec)?;
+        let mut medium = SessionFile::unnamed(file, &path);
+        if let Some(syncing) = syncing {
+            medium.sync_with(syncing);
         }
-        Err(failure)
+        let form = new_form(spec, medium);
+        let file = OpenFile::new(path.clone(), form, SessionIdentity::of_new(spec), Some(lock));
+        Ok(Self { path, draft, file, syncing: syncing.cloned() })
     }
 
     /// Writes the first message and gives the file its name. If either fails nothing is left.
     pub(super) fn publish(
         mut self,
         change: impl FnOnce(&mut Form) -> Result<(), WriteFailure>,
-    ) -> Result<(PathBuf, OpenFile), RecordError> {
+    ) -> Result<OpenFile, RecordError> {
         let written = change(&mut self.file.form).map_err(|failure| failure.on(self.path.clone()));
         let named = written.and_then(|()| {
-            name(&self.draft, &self.path)
+            give_name(&self.draft, &self.path)
                 .map_err(|source| RecordError::Create { path: self.path.clone(), source })
         });
         if let Err(error) = named {
             let _ = fs::remove_file(&self.draft);
             return Err(error);
         }
-        if let Some(syncing) = &self.syncing {
-            syncing.named(self.path.parent().unwrap_or(Path::new("")));
-        }
-        Ok((self.path, self.file))
+        self.file.form.medium().named();
+        note_name(&self.path, self.syncing.as_ref());
+        Ok(self.file)
     }
 }
 
@@ -100,7 +118,7 @@ pub(crate) fn draft_path(session: &Path) -> PathBuf {
 ///
 /// Not with a hard link: some file systems cache each name of a file separately, so a reader of one name may not yet see
 /// what was written through the other.
-fn name(draft: &Path, path: &Path) -> io::Result<()> {
+pub(super) fn give_name(draft: &Path, path: &Path) -> io::Result<()> {
     match renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(()),
         Err(Errno::EXIST) => Err(io::ErrorKind::AlreadyExists.into()),

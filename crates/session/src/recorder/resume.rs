@@ -11,10 +11,12 @@ use serde_json::Value;
 use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
 use super::medium::SessionFile;
-use super::{Form, OpenFile, RecordError, Recorder, Recording, Target, rewrite};
+use super::recording::{OpenFile, Recording, SessionIdentity, Target};
+use super::relocate::{Relocated, is_gone};
+use super::{Form, RecordError, Recorder, RecorderEvent, rewrite};
 use crate::blobs::Blobs;
 use crate::document::{self, INDENT, TAIL};
-use crate::load::{self, FileStamp, Layout, LoadError, StoredSession};
+use crate::load::{self, FileStamp, Folded, Layout, LoadError, StoredSession};
 use crate::lock::{Lock, LockError, lock_path};
 use crate::redo;
 use crate::stream::Stream;
@@ -71,11 +73,12 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
     let target = match continue_file(&path, session).map_err(write)? {
         Continued::Form(form) => {
             redo::discard(&path);
-            Target::Open(OpenFile { path: path.clone(), form, _lock: Some(lock) })
+            Target::Open(OpenFile::new(path.clone(), form, SessionIdentity::of_stored(session), Some(lock)))
         }
         Continued::NeedsRewrite => {
             let session = session.without_messages();
-            let unconverted = Unconverted { path: path.clone(), session, lock };
+            let file = File::open(&path).map_err(write)?;
+            let unconverted = Unconverted { path: path.clone(), session, lock, file };
             // Truncated files are repaired at once; files in another layout stay unchanged until a message is added.
             if unconverted.session.repaired.is_some() {
                 let form = unconverted.convert()?;
@@ -87,8 +90,9 @@ pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
         Continued::Changed => return Err(ResumeError::Changed { path }),
     };
     let blobs = Some(Blobs::of_chats(path.parent().unwrap_or(Path::new("")), session.kind));
-    let recording = Recording::of(target);
-    Ok(Recorder { id: session.id.clone(), path: Some(path), recording, blobs, spent: None, model: None })
+    let recording = Recording::of(target, blobs);
+    let id = session.id.clone();
+    Ok(Recorder { id, path: Some(path), recording, spent: None, model: None })
 }
 
 /// A lock belongs to the file, whatever link led to it.
@@ -104,6 +108,8 @@ pub(super) struct Unconverted {
     /// Without its messages.
     session: StoredSession,
     lock: Lock,
+    /// Still readable after another program has deleted it.
+    file: File,
 }
 
 impl Unconverted {
@@ -113,7 +119,7 @@ impl Unconverted {
 
     /// Brings the file into our layout. If that fails it is unchanged, and this may be tried again.
     pub(super) fn convert(&self) -> Result<Form, ResumeError> {
-        let Self { path, session, .. } = self;
+        let (path, session) = (&self.path, &self.session);
         let write = |source| ResumeError::Write { path: path.clone(), source };
         let stream = Stream::whole_object(path, session.stamp)
             .filter(|_| session.repaired.is_none() && !redo::is_noted(path));
@@ -135,7 +141,35 @@ impl Unconverted {
 
     /// The file after it was converted.
     pub(super) fn opened(self, form: Form) -> OpenFile {
-        OpenFile { path: self.path, form, _lock: Some(self.lock) }
+        let identity = self.identity();
+        OpenFile::new(self.path, form, identity, Some(self.lock))
+    }
+
+    /// The file in its new place.
+    pub(super) fn moved(self, relocated: Relocated) -> (OpenFile, RecorderEvent) {
+        let Relocated { path, identity, form, lock, event } = relocated;
+        (OpenFile::new(path, form, identity, Some(lock.unwrap_or(self.lock))), event)
+    }
+
+    pub(super) fn identity(&self) -> SessionIdentity {
+        SessionIdentity::of_stored(&self.session)
+    }
+
+    pub(super) fn lock(&self) -> &Lock {
+        &self.lock
+    }
+
+    /// Whether another program deleted or changed the file since it was read.
+    pub(super) fn is_changed(&self) -> bool {
+        let is_other = |now: fs::Metadata| load::stamp_of(&now) != self.session.stamp;
+        is_gone(&self.path) || fs::metadata(&self.path).is_ok_and(is_other)
+    }
+
+    /// What can be read of the file that was opened.
+    pub(super) fn folded(&self) -> Option<Folded> {
+        let length = self.file.metadata().ok()?.len();
+        let bytes = read_from(&self.file, 0, length.min(files::MAX_SESSION_BYTES)).ok()?;
+        load::fold(&self.path, &bytes).ok()
     }
 }
 

@@ -9,7 +9,8 @@ use pollux_domain::time::Timestamp;
 
 use super::document_writer::DocumentWriter;
 use super::medium::{SessionFile, replace_file};
-use super::{Form, RecordError, Recorder, Target, restore, resume};
+use super::recording::{Recording, Target, note_name, restore};
+use super::{Form, RecordError, Recorder, resume};
 use crate::document::{INDENT, TAIL};
 use crate::load::{LoadError, stamp_of};
 use crate::raw;
@@ -17,11 +18,18 @@ use crate::stream::Stream;
 
 pub(super) fn rewind(recorder: &mut Recorder, to: &str, now: Timestamp) -> Result<(), RecordError> {
     let mut recording = recorder.recording.locked();
-    recording.prepare()?;
+    recording.last_record = Some(now);
+    recording.settle()?;
     restore(recording.syncing.as_ref());
-    let path = recorder.path.clone().unwrap_or_default();
+    let path = match &recording.target {
+        Target::Open(file) => file.path.clone(),
+        Target::Off | Target::Waiting(_) | Target::Unconverted(_) => {
+            recorder.path.clone().unwrap_or_default()
+        }
+    };
     let missing = || RecordError::NoSuchMessage { path: path.clone(), id: to.to_owned() };
-    let file = match &mut recording.target {
+    let Recording { target, syncing, .. } = &mut *recording;
+    let file = match target {
         Target::Off => return Ok(()),
         Target::Waiting(_) | Target::Unconverted(_) => return Err(missing()),
         Target::Open(file) => file,
@@ -32,6 +40,7 @@ pub(super) fn rewind(recorder: &mut Recorder, to: &str, now: Timestamp) -> Resul
         Form::Log(writer) => writer.rewind(to, now).map_err(|failure| failure.on(path)),
         Form::Document(writer) => {
             *writer = cut(&path, index, writer.stamp_at(), now).map_err(failed)?;
+            note_name(&path, syncing.as_ref());
             Ok(())
         }
     }

@@ -1,5 +1,6 @@
 //! A disk that runs full or breaks, and the number of bytes a write costs.
 
+mod displaced;
 pub(super) mod faulty;
 mod kill;
 mod stalled;
@@ -11,13 +12,18 @@ use pollux_config::files::{self, Mode};
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
 use pollux_domain::content::Seal;
+use pollux_domain::event::CallStatus;
+use pollux_domain::id::CallId;
 use pollux_domain::tool::Display;
 use serde_json::{Value, json};
 
 use super::medium::Medium;
 use super::new_file::new_form;
+use super::recording::{OpenFile, SessionIdentity};
 use super::*;
 use crate::kind::SessionKind;
+use crate::message::Message;
+use crate::record::CallRecord;
 
 /// A file in memory with limited space and a count of what was written.
 #[derive(Debug, Clone, Default)]
@@ -87,6 +93,20 @@ impl Medium for Disk {
         Ok(self.0.lock().unwrap().bytes.len() as u64)
     }
 
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let state = self.0.lock().unwrap();
+        let rest = &state.bytes[usize::try_from(at).unwrap().min(state.bytes.len())..];
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        Ok(length)
+    }
+
+    fn is_displaced(&self) -> bool {
+        false
+    }
+
+    fn named(&mut self) {}
+
     fn keep_aside(&mut self, _at: u64, bytes: &[u8]) {
         let mut state = self.0.lock().unwrap();
         if !state.is_dead() {
@@ -142,13 +162,13 @@ fn recorder(format: SessionFormat) -> (Recorder, Disk) {
         now: at(0),
     };
     let form = new_form(&spec, Box::new(disk.clone()));
-    let target = Target::Open(OpenFile { path: PathBuf::new(), form, _lock: None });
+    let identity = SessionIdentity::of_new(&spec);
+    let target = Target::Open(OpenFile::new(PathBuf::from("/nowhere/x.json"), form, identity, None));
     (
         Recorder {
             id: spec.id,
             path: Some(PathBuf::from("/nowhere/x.json")),
-            recording: Recording::of(target),
-            blobs: None,
+            recording: Recording::of(target, None),
             spent: None,
             model: None,
         },
@@ -302,44 +322,80 @@ fn a_full_disk_while_results_come_in_leaves_the_calls_pending() {
 }
 
 #[test]
-fn a_failing_disk_is_reported_each_time_and_recording_resumes_when_it_recovers() {
-    let (mut recorder, disk) = recorder(SessionFormat::Json);
-    recorder.user(&[Part::text("one")], None, at(0)).unwrap();
-    disk.fail_next(&[io::ErrorKind::Other]);
-    let error = recorder.user(&[Part::text("two")], None, at(1)).unwrap_err();
-    assert!(!error.is_disk_full());
-    assert!(matches!(error, RecordError::Write { .. }));
-    recorder.user(&[Part::text("three")], None, at(2)).unwrap();
-    let texts: Vec<Value> = disk.document()["messages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|message| message["content"].clone())
-        .collect();
-    assert_eq!(texts, [json!("one"), json!("three")]);
+fn what_a_failing_disk_did_not_take_is_recorded_when_it_recovers() {
+    // The second failure comes when the old end is put back.
+    let (json, jsonl) = (SessionFormat::Json, SessionFormat::Jsonl);
+    for (format, failures) in [(json, 1), (json, 2), (jsonl, 1)] {
+        let (mut recorder, disk) = recorder(format);
+        recorder.user(&[Part::text("one")], None, at(0)).unwrap();
+        disk.fail_next(&[io::ErrorKind::Other, io::ErrorKind::Other][..failures]);
+        let error = recorder.user(&[Part::text("two")], None, at(1)).unwrap_err();
+        assert!(!error.is_disk_full());
+        let is_torn = matches!(error, RecordError::Unrestored { .. });
+        assert!(is_torn == (failures == 2), "{error}");
+        recorder.user(&[Part::text("three")], None, at(2)).unwrap();
+        assert_eq!(texts(&disk, format), ["one", "two", "three"]);
+        assert_eq!(recorder.take_event(), Some(RecorderEvent::Resumed { lost: 0 }));
+        assert_eq!(recorder.take_event(), None);
+    }
+}
+
+fn texts(disk: &Disk, format: SessionFormat) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(format!("session-a.{}", crate::record::extension(format)));
+    files::replace(&path, &disk.bytes(), Mode::Private).unwrap();
+    let stored = crate::load(&path).unwrap();
+    assert!(stored.repaired.is_none(), "{:?}", stored.repaired);
+    let text = |message: &Message| match message {
+        Message::User(user) => user.parts.iter().filter_map(Part::spoken_text).collect(),
+        Message::Reply(reply) => format!("{:?}", reply.calls.iter().map(|call| call.status).collect::<Vec<_>>()),
+        Message::Notice(_) | Message::Other { .. } => format!("{message:?}"),
+    };
+    stored.messages.iter().map(text).collect()
 }
 
 #[test]
-fn a_file_that_cannot_be_restored_is_not_written_again() {
-    let (mut recorder, disk) = recorder(SessionFormat::Json);
-    recorder.user(&[Part::text("one")], None, at(0)).unwrap();
-    disk.fail_next(&[io::ErrorKind::Other, io::ErrorKind::Other]);
-    let error = recorder.user(&[Part::text("two")], None, at(1)).unwrap_err();
-    assert!(matches!(error, RecordError::Unrestored { .. }), "{error}");
-    let torn = disk.bytes();
-    recorder.user(&[Part::text("three")], None, at(2)).unwrap();
-    assert_eq!(disk.bytes(), torn);
+fn everything_is_recorded_when_a_full_disk_has_room_again() {
+    for format in [SessionFormat::Json, SessionFormat::Jsonl] {
+        for room in [0, 30, 400] {
+            let (mut recorder, disk) = recorder(format);
+            recorder.user(&[Part::text("kept")], None, at(0)).unwrap();
+            disk.limit(room);
+            assert!(recorder.user(&[Part::text("x".repeat(500))], None, at(1)).unwrap_err().is_disk_full());
+            recorder.reply(&reply_with(&["a", "b"], &json!({})), at(2)).unwrap();
+            recorder.results(&[result("b", CallStatus::Success, "B")], at(2)).unwrap();
+            assert_eq!(recorder.take_event(), None);
+            disk.limit(1_000_000);
+            recorder.results(&[result("a", CallStatus::Error, "A")], at(3)).unwrap();
+            assert_eq!(recorder.take_event(), Some(RecorderEvent::Resumed { lost: 0 }));
+            recorder.user(&[Part::text("last")], None, at(4)).unwrap();
+            let calls = "[Ended(Error), Ended(Success)]";
+            assert_eq!(texts(&disk, format), ["kept", &"x".repeat(500), calls, "last"]);
+            // The next failure is reported again, and the end of the session is another try.
+            disk.limit(0);
+            assert!(recorder.user(&[Part::text("again")], None, at(5)).unwrap_err().is_disk_full());
+            disk.limit(1_000_000);
+            recorder.finish().unwrap();
+            assert_eq!(texts(&disk, format).last().unwrap(), "again");
+        }
+    }
 }
 
 #[test]
-fn a_file_that_another_program_changed_is_left_alone() {
+fn records_that_do_not_fit_in_memory_are_counted() {
     let (mut recorder, disk) = recorder(SessionFormat::Json);
     recorder.user(&[Part::text("one")], None, at(0)).unwrap();
-    disk.0.lock().unwrap().bytes = b"{}".to_vec();
-    let error = recorder.user(&[Part::text("two")], None, at(1)).unwrap_err();
-    assert!(matches!(error, RecordError::ChangedByOthers { .. }), "{error}");
-    recorder.user(&[Part::text("three")], None, at(1)).unwrap();
-    assert_eq!(disk.bytes(), b"{}");
+    recorder.recording.locked().pending = super::change::Pending::at_most(1_000);
+    disk.limit(0);
+    recorder.user(&[Part::text("two")], None, at(1)).unwrap_err();
+    recorder.user(&[Part::text("x".repeat(2_000))], None, at(2)).unwrap();
+    recorder.user(&[Part::text("small")], None, at(3)).unwrap();
+    disk.limit(1_000_000);
+    recorder.user(&[Part::text("three")], None, at(4)).unwrap();
+    assert_eq!(texts(&disk, SessionFormat::Json), ["one", "two", "three"]);
+    let event = recorder.take_event().unwrap();
+    assert_eq!(event, RecorderEvent::Resumed { lost: 2 });
+    assert!(event.is_warning());
 }
 
 #[test]
@@ -376,18 +432,6 @@ fn a_title_that_does_not_fit_waits_for_the_next_message() {
     assert!(text(&disk).contains("three") && text(&disk).contains(&title));
     recorder.user(&[Part::text("four")], None, at(3)).unwrap();
     assert_eq!(text(&disk).matches(&title).count(), 1);
-}
-
-#[test]
-fn a_title_that_breaks_the_file_is_reported_with_the_next_message() {
-    let (mut recorder, disk) = recorder(SessionFormat::Jsonl);
-    recorder.user(&[Part::text("one")], None, at(0)).unwrap();
-    disk.0.lock().unwrap().bytes = b"{}".to_vec();
-    let error = recorder.title_writer().set("t").unwrap_err();
-    assert!(error.is_final(), "{error}");
-    let error = recorder.user(&[Part::text("two")], None, at(1)).unwrap_err();
-    assert!(error.is_final(), "{error}");
-    assert_eq!(disk.bytes(), b"{}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt as _};
 
 use pollux_config::files;
 
@@ -21,7 +21,12 @@ pub(crate) trait SyncedFile: fmt::Debug + Send + Sync {
     fn write_all_at(&self, bytes: &[u8], at: u64) -> io::Result<()>;
     fn set_len(&self, length: u64) -> io::Result<()>;
     fn len(&self) -> io::Result<u64>;
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
     fn sync(&self) -> io::Result<()>;
+    /// Its device and number; `None` if it is not a file of the system.
+    fn identity(&self) -> Option<(u64, u64)> {
+        None
+    }
 }
 
 impl SyncedFile for File {
@@ -37,8 +42,16 @@ impl SyncedFile for File {
         self.metadata().map(|metadata| metadata.len())
     }
 
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, at)
+    }
+
     fn sync(&self) -> io::Result<()> {
         files::sync(self)
+    }
+
+    fn identity(&self) -> Option<(u64, u64)> {
+        self.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()))
     }
 }
 
@@ -187,6 +200,10 @@ mod tests {
 
         fn len(&self) -> io::Result<u64> {
             Ok(self.0.lock().unwrap().len() as u64)
+        }
+
+        fn read_at(&self, _at: u64, _buffer: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::Unsupported.into())
         }
 
         fn sync(&self) -> io::Result<()> {

@@ -153,8 +153,8 @@ words! {
     CompressionStatus { Compressed, Inflated, Failed, EmptySummary, Nothing, Truncated }
     Severity { Info, Warning, Error }
     NoticeCode {
-        LoopDetected, RecordingStopped, Durability, ContextFile, Policy, Workspace, ToolOutput, Model, Rewind, Hook,
-        Halted, Server, Agent, Extension, Memory, Title, Update, Budget, Crashed
+        LoopDetected, RecordingStopped, RecordingResumed, SessionFile, Durability, ContextFile, Policy, Workspace,
+        ToolOutput, Model, Rewind, Hook, Halted, Server, Agent, Extension, Memory, Title, Update, Budget, Crashed
     }
     Scope { Turn, Session, Day, Project, Subagent }
     Unit { Usd, Tokens, Requests, Minutes }

@@ -62,6 +62,10 @@ impl SyncedFile for FaultyFile {
         Ok(self.0.locked().memory.len() as u64)
     }
 
+    fn read_at(&self, _at: u64, _buffer: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn sync(&self) -> io::Result<()> {
         let file = &mut *self.0.locked();
         let dirty = mem::take(&mut file.dirty);
@@ -166,6 +170,10 @@ impl SyncedFile for FullFile {
 
     fn len(&self) -> io::Result<u64> {
         self.0.len()
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(at, buffer)
     }
 
     fn sync(&self) -> io::Result<()> {
