@@ -13,7 +13,7 @@ use crate::scope::Scopes;
 use crate::source::Origin;
 
 /// Of two files with one session the later counts, and of two of the same time the log.
-const ORDER: &str = "ORDER BY s.updated DESC, s.format DESC, s.id";
+pub(crate) const ORDER: &str = "ORDER BY s.updated DESC, s.format DESC, s.id";
 
 /// Which sessions are wanted; by default the main ones with something in them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Result};
 
+use crate::listing::ORDER;
 use crate::scope::Scopes;
 use crate::source::Origin;
 
-/// How much there is, sub-agents included.
+/// How much there is, sub-agents included. A session with several files is one session; of those, the file that is
+/// listed counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub sessions: u64,
@@ -17,7 +19,7 @@ pub struct Statistics {
     pub errors: u64,
     /// Of our own sessions.
     pub tokens: u64,
-    /// Of the sessions' files.
+    /// Of all session files.
     pub bytes: u64,
     /// Sessions whose texts are not indexed yet.
     pub without_texts: u64,
@@ -26,12 +28,17 @@ pub struct Statistics {
 }
 
 pub(crate) fn collect(connection: &Connection, scopes: &Scopes) -> Result<Statistics> {
+    // A session without an id is like no other.
     let query = format!(
-        "SELECT c.origin, count(*), coalesce(sum(s.messages), 0), coalesce(sum(s.tool_calls), 0),
-         coalesce(sum(s.errors), 0), coalesce(sum(s.total), 0), coalesce(sum(s.size), 0),
-         coalesce(sum(s.texts_stale), 0)
-         FROM sessions AS s JOIN scopes AS c ON c.id = s.scope
-         WHERE s.problem IS NULL AND s.scope IN ({}) GROUP BY c.origin",
+        "SELECT origin, sum(is_listed), sum(messages * is_listed), sum(tool_calls * is_listed),
+         sum(errors * is_listed), sum(total * is_listed), sum(size), sum(texts_stale)
+         FROM (SELECT c.origin, s.messages, s.tool_calls, s.errors, s.total, s.size, s.texts_stale,
+             row_number() OVER (
+                 PARTITION BY c.origin, CASE s.session_id WHEN '' THEN s.id ELSE s.session_id END {ORDER}
+             ) = 1 AS is_listed
+             FROM sessions AS s JOIN scopes AS c ON c.id = s.scope
+             WHERE s.problem IS NULL AND s.scope IN ({}))
+         GROUP BY origin",
         scopes.numbers(None)
     );
     let mut statistics = Statistics::default();

@@ -153,6 +153,18 @@ fn statistics_add_up() {
 }
 
 #[test]
+fn a_session_with_two_files_is_counted_once() {
+    let scratch = Scratch::new();
+    scratch.session("one", "aaaaaaaa", 10, &[user("u", "old")]);
+    let second = log("aaaaaaaa", 20, "main", &[user("u", "new"), agent("g", "said")]);
+    scratch.write("one/chats/session-9-aaaaaaaa.jsonl", &second);
+    scratch.session("two", "bbbbbbbb", 10, &[user("u", "other")]);
+    let statistics = scratch.catalogue().statistics();
+    assert_eq!((statistics.sessions, statistics.messages, statistics.tokens), (2, 3, 7));
+    assert_eq!(statistics.by_origin.get(&Origin::Own), Some(&2));
+}
+
+#[test]
 fn indexed_sessions_are_listed_without_reading_files() {
     let scratch = filled();
     let known = scratch.ids(&Filter::default());
