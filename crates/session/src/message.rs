@@ -91,6 +91,8 @@ pub struct StoredCall {
     pub args: JsonObject,
     pub seal: Option<Seal>,
     pub status: StoredStatus,
+    /// Whether the call was refused before it ran; its status is then an error.
+    pub denied: bool,
     /// The response sent to the model; empty without a result.
     pub result: Vec<Part>,
     /// `resultDisplay` as written; see [`StoredCall::display`].

@@ -2,14 +2,22 @@
 
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, Content, FunctionResponse, Part};
+use pollux_domain::event::CallStatus;
 use pollux_domain::id::CallId;
+use pollux_domain::tool::Display;
 use serde_json::json;
 
-use crate::message::StoredCall;
+use crate::message::{StoredCall, StoredStatus};
 
 /// The response for a call whose result was not recorded.
 const INTERRUPTED: &str = "The call was interrupted before its result was recorded. \
     It may or may not have taken effect.";
+
+/// The responses for calls whose status was recorded without a result.
+const SUCCEEDED: &str = "The call succeeded. Its result was not recorded.";
+const FAILED: &str = "The call failed. Its error was not recorded.";
+const DENIED: &str = "The call was denied and did not run.";
+const CANCELLED: &str = "The call was cancelled. Its result was not recorded.";
 
 /// The calls of one model turn and what is known of their answers.
 #[derive(Debug, Default)]
@@ -22,6 +30,8 @@ struct OpenCall {
     id: CallId,
     name: String,
     answer: Option<Answer>,
+    /// What is known of a call without an answer: the key of the response and its text.
+    outcome: (&'static str, String),
 }
 
 /// The one response and the media that go with it.
@@ -37,8 +47,10 @@ impl OpenCalls {
         let calls = content.calls().map(|call| {
             let id = CallId::from_file(call.id.clone().unwrap_or_default());
             let found = unused.iter().position(|stored| is_same_call(&id, &call.name, stored.id.as_str()));
-            let answer = found.and_then(|index| stored_answer(&id, &call.name, unused.remove(index)));
-            OpenCall { id, name: call.name.clone(), answer }
+            let stored = found.map(|index| unused.remove(index));
+            let outcome = stored.as_ref().map_or_else(interrupted, unrecorded);
+            let answer = stored.and_then(|stored| stored_answer(&id, &call.name, stored));
+            OpenCall { id, name: call.name.clone(), answer, outcome }
         });
         Self { calls: calls.collect() }
     }
@@ -105,7 +117,10 @@ impl OpenCalls {
                     parts.push(answer.response);
                     siblings.extend(answer.siblings);
                 }
-                None => parts.push(response(&call.id, &call.name, "error", INTERRUPTED)),
+                None => {
+                    let (key, text) = call.outcome;
+                    parts.push(response(&call.id, &call.name, key, &text));
+                }
             }
         }
         parts.extend(siblings);
@@ -131,6 +146,27 @@ pub(super) fn name_calls(parts: &mut [Part], message: &str, stored: &[StoredCall
 /// Ids are compared as the model knows them: some records have the tool's prefix, some do not.
 fn is_same_call(id: &CallId, name: &str, other: &str) -> bool {
     id.on_wire(name) == CallId::from_file(other).on_wire(name)
+}
+
+fn interrupted() -> (&'static str, String) {
+    ("error", INTERRUPTED.to_owned())
+}
+
+/// What the model is told of a call whose status was recorded, but not its result.
+fn unrecorded(call: &StoredCall) -> (&'static str, String) {
+    let StoredStatus::Ended(status) = call.status else { return interrupted() };
+    let (key, text) = match status {
+        CallStatus::Success => ("output", SUCCEEDED),
+        CallStatus::Error if call.denied => ("error", DENIED),
+        CallStatus::Error => ("error", FAILED),
+        CallStatus::Cancelled => ("error", CANCELLED),
+    };
+    match call.display() {
+        Display::Text(shown) if !shown.trim().is_empty() => {
+            (key, format!("{text} This was displayed to the user:\n{shown}"))
+        }
+        _ => (key, text.to_owned()),
+    }
 }
 
 fn stored_answer(id: &CallId, name: &str, stored: StoredCall) -> Option<Answer> {

@@ -104,6 +104,44 @@ fn an_interrupted_call_gets_an_answer_that_says_so_and_the_next_prompt_is_its_ow
 }
 
 #[test]
+fn a_call_without_a_result_is_answered_by_its_status() {
+    let cases = [
+        ("denied", json!(null), "error", "denied and did not run"),
+        ("cancelled", json!(null), "error", "was cancelled"),
+        ("failed", json!("no such file"), "error", "failed"),
+        ("failed", json!("no such file"), "error", "no such file"),
+        ("error", json!({"odd": 1}), "error", "failed"),
+        ("success", json!(null), "output", "succeeded. Its result was not recorded"),
+        ("success", json!("3 matches"), "output", "3 matches"),
+        ("pending", json!(null), "error", "may or may not have taken effect"),
+        ("approved", json!(null), "error", "may or may not have taken effect"),
+        ("executing", json!("x"), "error", "may or may not have taken effect"),
+    ];
+    for (status, display, key, expected) in cases {
+        let call = json!({"id": "c", "name": "glob", "args": {}, "status": status, "result": null,
+            "resultDisplay": display});
+        let turns = contents(&json!([
+            {"type": "user", "content": "go"},
+            {"type": "gemini", "content": "", "toolCalls": [call]},
+        ]));
+        let response = &turns[2]["parts"][0]["functionResponse"]["response"];
+        let text = response[key].as_str().unwrap_or_else(|| panic!("{status}: {response}"));
+        assert!(text.contains(expected), "{status}: {text}");
+        assert_eq!(text.contains("interrupted"), key == "error" && expected.starts_with("may"), "{status}: {text}");
+    }
+}
+
+#[test]
+fn an_answer_in_the_next_message_comes_before_the_status() {
+    let turns = contents(&json!([
+        {"type": "user", "content": "go"},
+        {"type": "gemini", "content": "", "toolCalls": [call("c", &json!(null))]},
+        {"type": "user", "content": [response("c", &json!({"output": "a.rs"}))]},
+    ]));
+    assert_eq!(turns[2]["parts"], json!([response("c", &json!({"output": "a.rs"}))]));
+}
+
+#[test]
 fn answers_recorded_only_as_a_message_reach_their_calls_by_either_form_of_the_id() {
     let turns = contents(&json!([
         {"type": "user", "content": "go"},

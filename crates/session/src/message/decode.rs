@@ -108,6 +108,7 @@ fn stored_call(message: &str, at: usize, call: CallFields) -> StoredCall {
         (Some(other), None) => parts_from_json(other),
     };
     StoredCall {
+        denied: matches!(fields.get("status").and_then(Value::as_str), Some("denied" | "rejected")),
         args: match fields.remove("args") {
             Some(Value::Object(args)) => args,
             _ => JsonObject::new(),
