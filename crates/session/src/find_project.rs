@@ -93,6 +93,7 @@ pub fn find_project(search: &ProjectSearch<'_>, now: Timestamp) -> Vec<ProjectCa
             }
         }
     }
+    found.keep_used(now);
     if found.candidates.is_empty() {
         for project in &known {
             if let Some((root, proof)) = infer::root_of(project, &name)
@@ -101,8 +102,9 @@ pub fn find_project(search: &ProjectSearch<'_>, now: Timestamp) -> Vec<ProjectCa
                 found.add(&root, matched, proof, project);
             }
         }
+        found.keep_used(now);
     }
-    found.ranked(now)
+    found.ranked()
 }
 
 /// How well the last component of a path matches; `None` if it does not.
@@ -132,12 +134,17 @@ fn hashes(folder: &Path) -> Vec<String> {
 #[derive(Default)]
 struct Found {
     candidates: Vec<ProjectCandidate>,
+    /// Their roots without links, in the same order.
+    real_roots: Vec<PathBuf>,
 }
 
 impl Found {
     fn add(&mut self, root: &Path, matched: NameMatch, proof: Proof, project: &KnownProject) {
         let dirs = project.chats_dirs.clone();
-        match self.candidates.iter_mut().find(|candidate| candidate.root == root) {
+        // One folder may have several paths, for example if the home is behind a link.
+        let real = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        let known = self.real_roots.iter().position(|known| *known == real);
+        match known.and_then(|index| self.candidates.get_mut(index)) {
             Some(known) => {
                 for dir in dirs {
                     if !known.chats_dirs.contains(&dir) {
@@ -145,21 +152,31 @@ impl Found {
                     }
                 }
             }
-            None => self.candidates.push(ProjectCandidate {
-                root: root.to_owned(),
-                matched,
-                proof,
-                chats_dirs: dirs,
-                sessions: Vec::new(),
-            }),
+            None => {
+                self.real_roots.push(real);
+                self.candidates.push(ProjectCandidate {
+                    root: root.to_owned(),
+                    matched,
+                    proof,
+                    chats_dirs: dirs,
+                    sessions: Vec::new(),
+                });
+            }
         }
     }
 
-    /// By the match, then the shallower path, then the later session.
-    fn ranked(mut self, now: Timestamp) -> Vec<ProjectCandidate> {
+    /// Lists the sessions of the candidates and drops those without any.
+    fn keep_used(&mut self, now: Timestamp) {
         for candidate in &mut self.candidates {
             candidate.sessions = list(&candidate.chats_dirs, now).sessions;
         }
+        self.candidates.retain(|candidate| !candidate.sessions.is_empty());
+        // The positions have changed, and none is added to these.
+        self.real_roots.clear();
+    }
+
+    /// By the match, then the shallower path, then the later session.
+    fn ranked(mut self) -> Vec<ProjectCandidate> {
         self.candidates.sort_by_cached_key(|candidate| {
             let latest = candidate.sessions.iter().map(|session| session.last_updated).max();
             let depth = candidate.root.components().count();

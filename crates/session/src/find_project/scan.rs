@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Total number of directory entries to examine.
 const MAX_ENTRIES: usize = 200_000;
-/// Folders to skip: many subfolders but no projects.
+/// Folders whose subfolders are skipped: there are many, but no projects.
 const PASSED_OVER: [&str; 3] = ["node_modules", "target", "vendor"];
 /// Usual project folders in a home directory.
 const USUAL: [&str; 10] =
@@ -19,8 +19,8 @@ pub fn default_bases(user_home: &Path) -> Vec<PathBuf> {
     bases
 }
 
-/// The folders at most `depth` levels below the bases whose name holds `name`, which is in lower case.
-/// Links are not followed.
+/// The folders at most `depth` levels below the bases whose name contains `name`, which is in lower case. A link to a
+/// folder is one of them, but it is not descended into, so a link to its own parent is harmless.
 pub(super) fn folders(bases: &[PathBuf], depth: usize, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut seen: HashSet<PathBuf> = HashSet::new();
@@ -35,17 +35,20 @@ pub(super) fn folders(bases: &[PathBuf], depth: usize, name: &str) -> Vec<PathBu
                 if entries > MAX_ENTRIES {
                     return found;
                 }
-                if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let Ok(kind) = entry.file_type() else { continue };
+                if !kind.is_dir() && !kind.is_symlink() {
                     continue;
                 }
                 let own = entry.file_name();
                 let own = own.to_string_lossy();
-                if own.starts_with('.') || PASSED_OVER.contains(&own.as_ref()) {
-                    continue;
-                }
                 let path = entry.path();
-                if seen.insert(path.clone()) && own.to_lowercase().contains(name) {
+                // What a link leads to is looked up only if its name matches.
+                let matches = own.to_lowercase().contains(name) && (kind.is_dir() || path.is_dir());
+                if matches && seen.insert(path.clone()) {
                     found.push(path.clone());
+                }
+                if !kind.is_dir() || own.starts_with('.') || PASSED_OVER.contains(&own.as_ref()) {
+                    continue;
                 }
                 // A base below another one is looked at again, since it goes deeper from there.
                 next.push(path);

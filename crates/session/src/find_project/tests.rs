@@ -133,3 +133,54 @@ fn paths_of_calls_prove_a_root_or_let_one_be_guessed() {
     assert_eq!(world.find("web"), [(root.to_owned(), NameMatch::Exact, Proof::Inferred, 1)]);
     assert!(world.find("other").is_empty());
 }
+
+#[test]
+fn projects_are_found_by_any_name_and_behind_links() {
+    let world = World::new();
+    let mut expected = Vec::new();
+    for (below, minute) in [("dev/vendor", 1), ("dev/.dotfiles", 2), ("dev/target", 3)] {
+        let root = world.folder(below);
+        world.session(&hash(&root), &hash(&root), minute, &json!({}));
+        expected.push(root);
+    }
+    // Not descended into, so that no base is searched a second time.
+    let inner = world.folder("dev/vendor/inner-lib");
+    world.session(&hash(&inner), &hash(&inner), 4, &json!({}));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let real = elsewhere.path().canonicalize().unwrap();
+    symlink(&real, world.path("dev/linked")).unwrap();
+    symlink(world.path("dev"), world.path("dev/linked-loop")).unwrap();
+    world.session(&hash(&real), &hash(&real), 5, &json!({}));
+    for (name, root) in ["vendor", "dotfiles", "target"].iter().zip(&expected) {
+        let found: Vec<PathBuf> = world.find(name).into_iter().map(|found| found.0).collect();
+        assert_eq!(found.as_slice(), std::slice::from_ref(root), "{name}");
+    }
+    assert!(world.find("inner-lib").is_empty());
+    assert_eq!(world.find("linked"), [(world.path("dev/linked"), NameMatch::Exact, Proof::Hash, 1)]);
+}
+
+#[test]
+fn a_project_is_listed_once_although_the_home_is_a_link() {
+    let world = World::new();
+    let root = world.folder("dev/web");
+    world.session(&hash(&root), &hash(&root), 1, &json!({}));
+    fs::write(world.path(".gemini/projects.json"), json!({"projects": {root.to_string_lossy(): "web"}}).to_string())
+        .unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().canonicalize().unwrap().join("home");
+    symlink(world.path(""), &link).unwrap();
+    let (homes, bases) = ([Home::at(link.clone())], default_bases(&link));
+    let search = ProjectSearch { homes: &homes, bases: &bases, name: "web", depth: 3 };
+    let found = find_project(&search, Timestamp::from_millis(0));
+    assert_eq!(found.iter().map(|it| &it.root).collect::<Vec<_>>(), [&root]);
+}
+
+#[test]
+fn a_folder_without_sessions_hides_no_project() {
+    let world = World::new();
+    let empty = world.folder("dev/web");
+    world.folder(&format!(".gemini/tmp/{}/chats", hash(&empty)));
+    assert!(world.find("web").is_empty());
+    world.session("slug", "not-a-hash", 1, &json!({"file_path": "/gone/web/src/main.rs"}));
+    assert_eq!(world.find("web"), [("/gone/web".into(), NameMatch::Exact, Proof::Inferred, 1)]);
+}
