@@ -29,9 +29,9 @@ use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::{
-    Listing, NewSession, Recorder, RestoredTurn, SelectError, SessionFormat, SessionInfo, SessionKind,
-    SessionModel, Spending, StoredSession, delete, exists, import, into_history, known_projects, last_model,
-    list, list_projects, list_text, load, select, select_anywhere, spending,
+    IdReservation, Listing, NewSession, Recorder, RestoredTurn, SelectError, SessionFormat, SessionInfo,
+    SessionKind, SessionModel, Spending, StoredSession, delete, exists, import, into_history, known_projects,
+    last_model, list, list_projects, list_text, load, select, select_anywhere, spending,
 };
 
 use super::Loaded;
@@ -52,11 +52,23 @@ pub struct Chosen {
     file: Option<PathBuf>,
     /// The model it was last used with.
     pub(crate) model: Option<SessionModel>,
+    /// Whether the user chose the id of this new session.
+    is_named: bool,
+    /// Keeps parallel runs from starting a session with an id that the user chose.
+    reservation: Cell<Option<IdReservation>>,
 }
 
 impl Chosen {
     pub fn new(id: SessionId) -> Self {
-        Self { id, notes: Vec::new(), stored: Cell::new(None), file: None, model: None }
+        Self {
+            id,
+            notes: Vec::new(),
+            stored: Cell::new(None),
+            file: None,
+            model: None,
+            is_named: false,
+            reservation: Cell::new(None),
+        }
     }
 
     /// Whether an earlier session is resumed.
@@ -67,7 +79,8 @@ impl Chosen {
     fn stored(session: StoredSession) -> Self {
         let notes = session.repaired.iter().map(ToString::to_string).collect();
         let (file, model) = (Some(session.path.clone()), last_model(&session));
-        Self { id: session.id.clone(), notes, stored: Cell::new(Some(Box::new(session))), file, model }
+        let id = session.id.clone();
+        Self { file, model, stored: Cell::new(Some(Box::new(session))), notes, ..Self::new(id) }
     }
 }
 
@@ -86,11 +99,9 @@ pub fn choose_session(options: &Request, loaded: &Loaded) -> Result<Chosen, Fail
         SessionChoice::New => Ok(Chosen::new(SessionId::random())),
         SessionChoice::NewWithId(id) => {
             if exists(loaded.project.read_chat_dirs(), id) {
-                return Err(refused(format!(
-                    "Error starting session: Session ID \"{id}\" already exists. Use --resume to resume it, or provide a different ID."
-                )));
+                return Err(id_taken(id));
             }
-            Ok(Chosen::new(id.clone()))
+            Ok(Chosen { is_named: true, ..Chosen::new(id.clone()) })
         }
         SessionChoice::Resume(resumed) => resume(resumed, loaded),
         SessionChoice::Import(path) => {
@@ -172,6 +183,9 @@ pub fn resume_or_create(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, F
             let mut recorder = Recorder::create(new).map_err(|error| {
                 Failure::from_error(ExitKind::Input, &error).prefixed("Error starting session: ")
             })?;
+            if chosen.is_named {
+                reserve_id(chosen, loaded)?;
+            }
             recorder.set_durability(loaded.groups.general.durability);
             return Ok(Continued { recorder, history: Vec::new(), spending: Spending::default() });
         }
@@ -186,6 +200,19 @@ pub fn resume_or_create(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, F
         return_soon();
     }
     Ok(Continued { recorder, history, spending })
+}
+
+/// Refuses an id that a parallel run has chosen since the first check. Until the end of this run, others refuse it.
+fn reserve_id(chosen: &Chosen, loaded: &Loaded) -> Result<(), Failure> {
+    let earlier = chosen.reservation.take();
+    if earlier.is_some() {
+        chosen.reservation.set(earlier);
+        return Ok(());
+    }
+    let (chats, dirs) = (loaded.project.chats_dir(), loaded.project.read_chat_dirs());
+    let reservation = IdReservation::take(&chats, dirs, &chosen.id);
+    chosen.reservation.set(Some(reservation.ok_or_else(|| id_taken(&chosen.id))?));
+    Ok(())
 }
 
 /// A new session of this project.
@@ -245,6 +272,12 @@ fn listing(project: &Project) -> Listing {
 /// Warnings about unreadable files; they are left unchanged.
 fn unreadable(listing: &Listing) -> Vec<String> {
     listing.unreadable.iter().map(|(_, reason)| format!("Warning: {reason}")).collect()
+}
+
+fn id_taken(id: &SessionId) -> Failure {
+    refused(format!(
+        "Error starting session: Session ID \"{id}\" already exists. Use --resume to resume it, or provide a different ID."
+    ))
 }
 
 fn refused(text: String) -> Failure {

@@ -29,6 +29,7 @@ mod raw;
 mod record;
 mod recorder;
 mod redo;
+mod reservation;
 mod reserved;
 mod retention;
 mod salvage;
@@ -71,6 +72,7 @@ pub use projects::{KnownProject, known_projects};
 pub use prompt_log::{PromptLogError, log_prompt, logged_prompts};
 pub use record::{CallRecord, CallResult, NewSession, ReplyRecord};
 pub use recorder::{ForkError, RecordError, Recorder, RecorderEvent, ResumeError, TitleWriter, new_message_id};
+pub use reservation::IdReservation;
 pub use retention::{
     Applied, Plan, PlannedFile, Reason, Removal, RetentionError, RetentionPolicy, apply, belongings,
     delete_leftovers, leftovers, plan,
