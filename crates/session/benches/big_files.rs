@@ -83,7 +83,7 @@ fn run(task: &str, path: &Path) {
         }
         "index" => drop(summarise(path).unwrap()),
         "texts" => visit_texts(path, &mut |_, _, _, _| {}).unwrap(),
-        _ => write_transcript(path, TranscriptForm::Text, &mut std::io::sink()).unwrap(),
+        _ => drop(write_transcript(path, TranscriptForm::Text, &mut std::io::sink()).unwrap()),
     }
     let (cpu, peak) = used();
     println!("{task:12} {:6} ms, {cpu:6} ms of processor, {peak:5} MB", start.elapsed().as_millis());

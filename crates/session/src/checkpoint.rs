@@ -67,7 +67,14 @@ pub fn save_checkpoint(temp: &Path, tag: &str, checkpoint: &Checkpoint) -> Resul
 /// format gives an empty one.
 pub fn load_checkpoint(temp: &Path, tag: &str) -> Result<Option<Checkpoint>, CheckpointError> {
     for path in names(temp, tag) {
-        if let Some(text) = files::read_text_up_to(&path, MAX_SESSION_BYTES)? {
+        let text = match files::read_text_up_to(&path, MAX_SESSION_BYTES) {
+            Err(FileError::NotUtf8 { .. }) => {
+                let bytes = fs::read(&path).map_err(|source| FileError::Read { path, source })?;
+                Some(String::from_utf8_lossy(&bytes).into_owned())
+            }
+            read => read?,
+        };
+        if let Some(text) = text {
             return Ok(Some(parse(&text)));
         }
     }

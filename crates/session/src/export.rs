@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 
 use crate::blobs::{self, Blobs};
 use crate::index::summarise;
-use crate::load::{self, LoadError};
+use crate::load::{self, LoadError, RepairNote};
 
 /// The complete session in the format of upstream's `/export-session`.
-/// Separately stored values are inserted; missing ones stay excerpts.
-pub fn export(path: &Path) -> Result<Value, LoadError> {
-    let (bytes, _) = load::read(path)?;
-    let mut folded = load::fold(path, &bytes)?;
+/// Separately stored values are inserted; missing ones stay excerpts. Returns also what is damaged in the file.
+pub fn export(path: &Path) -> Result<(Value, Option<RepairNote>), LoadError> {
+    let (bytes, _, mut folded) = load::read_folded(path)?;
     drop(bytes);
     let apart = Blobs::of_file(path);
     for message in folded.messages.iter_mut().filter_map(Value::as_object_mut) {
@@ -28,5 +27,5 @@ pub fn export(path: &Path) -> Result<Value, LoadError> {
     record.insert("firstUserMessage".into(), json!(known.first_user));
     record.insert("hasResumableContent".into(), json!(known.resumable));
     record.insert("messages".into(), Value::Array(folded.messages));
-    Ok(Value::Object(record))
+    Ok((Value::Object(record), folded.repaired))
 }

@@ -25,7 +25,7 @@ pub enum ImportError {
 }
 
 /// Copies the conversation of a file into a new session of this project and returns it, ready to be
-/// resumed. The file itself is only read; it may be in use.
+/// resumed. The file itself is only read; it may be in use. What is damaged in it is noted in the returned session.
 pub fn import(path: &Path, spec: &NewSession) -> Result<StoredSession, ImportError> {
     let folded = read(path)?;
     let note = json!({
@@ -35,10 +35,11 @@ pub fn import(path: &Path, spec: &NewSession) -> Result<StoredSession, ImportErr
         "content": format!("Imported session from {}", path.display()),
     });
     let said = folded.messages.into_iter().filter(is_conversation);
-    copy(path, JsonObject::new(), std::iter::once(note).chain(said).collect(), spec)
+    let copied = copy(path, JsonObject::new(), std::iter::once(note).chain(said).collect(), spec)?;
+    Ok(StoredSession { repaired: folded.repaired, ..copied })
 }
 
-/// Copies a whole session including its metadata, and records its origin.
+/// Copies a whole session including its metadata, and records its origin. As [`import`], notes what is damaged.
 pub(crate) fn fork(session: &StoredSession, spec: &NewSession) -> Result<StoredSession, ImportError> {
     let mut folded = read(&session.path)?;
     folded.messages.push(json!({
@@ -48,13 +49,14 @@ pub(crate) fn fork(session: &StoredSession, spec: &NewSession) -> Result<StoredS
         "content": format!("Forked from session {}", session.id),
         "forkedFrom": {"sessionId": session.id.as_str(), "file": session.path.to_string_lossy()},
     }));
-    copy(&session.path, folded.meta, folded.messages, spec)
+    let copied = copy(&session.path, folded.meta, folded.messages, spec)?;
+    Ok(StoredSession { repaired: folded.repaired, ..copied })
 }
 
 fn read(path: &Path) -> Result<Folded, ImportError> {
     let unusable = |source| ImportError::Unusable { path: path.to_owned(), source };
-    let (bytes, _) = load::read(path).map_err(unusable)?;
-    load::fold(path, &bytes).map_err(unusable)
+    let (_, _, folded) = load::read_folded(path).map_err(unusable)?;
+    Ok(folded)
 }
 
 fn copy(

@@ -80,6 +80,7 @@ pub use retention::{
 pub use session_model::SessionModel;
 pub use shell_history::{ShellHistoryError, add_shell_command, shell_history};
 pub use spending::{Spending, spending};
+pub use stream::damage;
 pub use summary::{SummaryError, set_summary, set_title};
 pub use texts::{TextKind, TextVisitor, visit_texts};
 pub use transcript::{Transcript, TranscriptError, TranscriptForm, write_transcript};

@@ -15,6 +15,7 @@ use std::time::UNIX_EPOCH;
 use pollux_domain::JsonObject;
 use pollux_domain::id::SessionId;
 use pollux_domain::json::parse_lenient_str;
+use pollux_domain::plural::counted;
 use pollux_domain::time::Timestamp;
 use serde_json::Value;
 
@@ -81,7 +82,7 @@ pub struct RepairNote {
     pub torn_at: Option<u64>,
     /// Whether part of the unfinished message was recovered.
     pub kept_part: bool,
-    /// Unreadable lines; they stay in the file.
+    /// Lines or messages that cannot be read completely; they stay in the file.
     pub unreadable_lines: usize,
     /// Separately stored values that are missing; excerpts are used instead.
     pub lost_blobs: usize,
@@ -91,6 +92,19 @@ impl RepairNote {
     /// Only a damaged end.
     pub(crate) fn torn(at: u64) -> Self {
         Self { torn_at: Some(at), kept_part: false, unreadable_lines: 0, lost_blobs: 0 }
+    }
+
+    /// Adds messages that cannot be read completely to a note, if any.
+    pub(crate) fn with_unreadable(note: Option<Self>, messages: usize) -> Option<Self> {
+        let empty = || Self { torn_at: None, kept_part: false, unreadable_lines: 0, lost_blobs: 0 };
+        let note = if messages > 0 { Some(note.unwrap_or_else(empty)) } else { note };
+        note.map(|note| Self { unreadable_lines: note.unreadable_lines + messages, ..note })
+    }
+
+    /// For a record log with so many damaged lines, the one that it is cut in included. `None` without any.
+    pub(crate) fn of_log(torn_at: Option<u64>, damaged: usize) -> Option<Self> {
+        let unreadable_lines = damaged - usize::from(torn_at.is_some());
+        (damaged > 0).then_some(Self { torn_at, kept_part: false, unreadable_lines, lost_blobs: 0 })
     }
 }
 
@@ -104,9 +118,12 @@ impl std::fmt::Display for RepairNote {
             if self.unreadable_lines > 0 {
                 write!(f, " ({} unreadable line(s) skipped)", self.unreadable_lines)?;
             }
+        } else if self.unreadable_lines > 0 {
+            let records = counted(self.unreadable_lines, "record");
+            write!(f, "the file is damaged: {records} could not be read completely")?;
         }
         if self.lost_blobs > 0 {
-            let and = if self.torn_at.is_some() { "; " } else { "" };
+            let and = if self.torn_at.is_some() || self.unreadable_lines > 0 { "; " } else { "" };
             write!(
                 f,
                 "{and}{} long text(s) or media file(s) stored separately are missing; excerpts are shown instead",

@@ -4,7 +4,9 @@
 //! a complete field of a message, a complete call, or a complete field of a call. A partial result or prompt is
 //! never presented as complete.
 
-use pollux_domain::json::parse_lenient;
+use std::borrow::Cow;
+
+use pollux_domain::json::{parse_lenient, parse_lenient_str};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -13,11 +15,14 @@ const ATTEMPTS: usize = 64;
 
 /// The message at the start of `bytes`, without what was cut. `None` if its content is not complete.
 pub(crate) fn message(bytes: &[u8]) -> Option<Value> {
-    tidy(close(bytes, 0)?)
+    tidy(without_controls(bytes).or_else(|| close(bytes, 0))?)
 }
 
 /// A truncated session object, without its unfinished last message if nothing of it is usable.
 pub(crate) fn session(bytes: &[u8]) -> Option<Value> {
+    if let Some(value) = without_controls(bytes) {
+        return Some(value);
+    }
     let mut value = close(bytes, 2)?;
     if let Some(messages) = value.get_mut("messages").and_then(Value::as_array_mut)
         && let Some(last) = messages.pop()
@@ -25,6 +30,54 @@ pub(crate) fn session(bytes: &[u8]) -> Option<Value> {
         messages.extend(tidy(last));
     }
     Some(value)
+}
+
+/// The value of JSON in which nothing is wrong but control characters inside strings, such as a block of zeros.
+pub(crate) fn without_controls(bytes: &[u8]) -> Option<Value> {
+    let text = String::from_utf8_lossy(bytes);
+    parse_lenient_str(&replace_controls(&text, LineBreaks::Replace)?).ok()
+}
+
+/// Whether line breaks inside strings are replaced as well. A truncated string may end only in a later line, so they
+/// are replaced only if all of the text is JSON afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LineBreaks {
+    Keep,
+    Replace,
+}
+
+/// JSON text in which control characters inside strings are replaced: tabs and line breaks by their escapes, a run of
+/// others by U+FFFD. `None` without any.
+pub(crate) fn replace_controls(text: &str, line_breaks: LineBreaks) -> Option<String> {
+    let mut clean = String::with_capacity(text.len());
+    let (mut in_string, mut escaped, mut any) = (false, false, false);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let is_kept = c >= ' ' || (c == '\n' && line_breaks == LineBreaks::Keep);
+        if is_kept || !in_string {
+            match c {
+                '"' if !escaped => in_string = !in_string,
+                _ => {}
+            }
+            escaped = in_string && c == '\\' && !escaped;
+            clean.push(c);
+            continue;
+        }
+        any = true;
+        if std::mem::take(&mut escaped) {
+            clean.pop();
+        }
+        match c {
+            '\t' => clean.push_str("\\t"),
+            '\n' => clean.push_str("\\n"),
+            '\r' => clean.push_str("\\r"),
+            _ => {
+                while rest.next_if(|next| *next < ' ' && !matches!(next, '\t' | '\n' | '\r')).is_some() {}
+                clean.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+    }
+    any.then_some(clean)
 }
 
 /// Drops calls that are not complete up to their status; refuses a message without its content.
@@ -45,8 +98,9 @@ struct Exit {
 
 /// Closes the text at the last sensible place. `outer` is the depth of what encloses the messages.
 fn close(bytes: &[u8], outer: usize) -> Option<Value> {
-    let bytes = String::from_utf8_lossy(bytes);
-    let bytes = bytes.as_bytes();
+    let text = String::from_utf8_lossy(bytes);
+    let text = replace_controls(&text, LineBreaks::Keep).map_or(text, Cow::Owned);
+    let bytes = text.as_bytes();
     let sound = bytes.get(..sound_length(bytes))?;
     let exits = Scanner::new(sound, outer).exits();
     exits.iter().rev().take(ATTEMPTS).find_map(|exit| {
@@ -56,7 +110,7 @@ fn close(bytes: &[u8], outer: usize) -> Option<Value> {
 }
 
 /// Length of the text up to its first JSON syntax error; nothing after it can be salvaged.
-fn sound_length(bytes: &[u8]) -> usize {
+pub(crate) fn sound_length(bytes: &[u8]) -> usize {
     let Err(error) = serde_json::from_slice::<IgnoredAny>(bytes) else { return bytes.len() };
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     (lines.map(<[u8]>::len).sum::<usize>() + error.column()).min(bytes.len())
@@ -148,6 +202,7 @@ impl<'a> Scanner<'a> {
                     self.at += 1;
                     return self.bytes.get(start..self.at - 1);
                 }
+                // Those that may be passed over were replaced before.
                 0..=0x1f => return None,
                 _ => self.at += 1,
             }
@@ -203,6 +258,30 @@ mod tests {
         text.extend(b",\"x\":1".repeat(1000));
         let kept = json!({"sessionId": "s\u{fffd}", "messages": [{"type": "user", "content": "a"}]});
         assert_eq!(session(&text), Some(kept));
+    }
+
+    #[test]
+    fn control_characters_inside_strings_are_replaced() {
+        let cases = [
+            ("[\"a\0\0\0b\u{1}\"]", Some("[\"a\u{fffd}b\u{fffd}\"]")),
+            ("[\"a\tb\rc\nd\"]", Some("[\"a\\tb\\rc\\nd\"]")),
+            ("[\"a\\\u{1}b\", \"\\\\\u{1}\"]", Some("[\"a\u{fffd}b\", \"\\\\\u{fffd}\"]")),
+            ("[\"\\\"\u{1}\"]", Some("[\"\\\"\u{fffd}\"]")),
+            ("[\"a\",\n\t\"\u{1}\"]", Some("[\"a\",\n\t\"\u{fffd}\"]")),
+            ("[\"a\",\n\t\"b\"]\0", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(replace_controls(text, LineBreaks::Replace).as_deref(), expected, "{text:?}");
+        }
+        assert_eq!(replace_controls("[\"a\nb\"]", LineBreaks::Keep), None);
+        let read = message(b"{\"type\":\"user\",\"content\":\"a\0\0b\"}").unwrap();
+        assert_eq!(read["content"], "a\u{fffd}b");
+    }
+
+    #[test]
+    fn a_string_that_lost_its_end_is_not_completed_by_a_later_line() {
+        let text = b"{\"type\":\"user\",\"content\":\"a\0\0\n},\n{\"id\":\"2\"}";
+        assert_eq!(message(text), None);
     }
 
     #[test]

@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use pollux_config::groups::SessionFormat;
 use pollux_domain::JsonObject;
 use pollux_domain::json::{parse_lenient, parse_lenient_str};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::load::{self, FileStamp, LoadError, RepairNote, stamp_of};
-use crate::salvage;
+use crate::salvage::{self, LineBreaks};
 use object::{Outcome, Scanned};
 
 const BUFFER: usize = 256 * 1024;
@@ -96,7 +97,7 @@ impl Stream {
         if stamp.length > WHOLE {
             file.seek(SeekFrom::Start(0)).map_err(unreadable)?;
             let mut scanned =
-                object::scan(&mut BufReader::with_capacity(BUFFER, &mut file)).map_err(unreadable)?;
+                object::scan_damaged(&mut BufReader::with_capacity(BUFFER, &mut file)).map_err(unreadable)?;
             if let Some(at) = scanned.unfinished.filter(|_| scanned.outcome == Outcome::Torn)
                 && let Some(message) = salvaged(&file, at, stamp.length).map_err(unreadable)?
             {
@@ -108,8 +109,7 @@ impl Stream {
                 return Ok(Self { path: path.to_owned(), meta, format, stamp, damage, places, file });
             }
         }
-        let (bytes, stamp) = load::read(path)?;
-        let folded = load::fold(path, &bytes)?;
+        let (_, stamp, folded) = load::read_folded(path)?;
         let format = match folded.layout {
             load::Layout::Log { .. } => SessionFormat::Jsonl,
             load::Layout::Document { .. } | load::Layout::Other => SessionFormat::Json,
@@ -160,7 +160,10 @@ impl Stream {
                 buffer.resize(buffer.len().max(length), 0);
                 let text = buffer.get_mut(..length).unwrap_or_default();
                 self.file.read_exact_at(text, *at)?;
-                Ok(lossy(text))
+                let text = lossy(text);
+                let is_damaged = self.damage.is_some();
+                let clean = is_damaged.then(|| salvage::replace_controls(&text, LineBreaks::Replace));
+                Ok(clean.flatten().map_or(text, Cow::Owned))
             }
         }
     }
@@ -174,7 +177,23 @@ impl Stream {
     }
 }
 
-/// An object whose brackets are in order although it is not valid JSON.
+/// What is damaged in a session file that can be read nevertheless.
+pub fn damage(path: &Path) -> Result<Option<RepairNote>, LoadError> {
+    let stream = Stream::open(path)?;
+    let mut unreadable = 0;
+    stream.for_each::<LoadError>(|_, text| {
+        unreadable += usize::from(!is_readable(text));
+        Ok(())
+    })?;
+    Ok(RepairNote::with_unreadable(stream.damage, unreadable))
+}
+
+/// Whether a message is valid JSON, unpaired surrogates included.
+pub(crate) fn is_readable(message: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(message).is_ok()
+}
+
+/// A damaged object, as far as its brackets are in order.
 pub(crate) struct Readable {
     pub(crate) meta: JsonObject,
     /// Messages that are valid, and the intact parts of others.
@@ -183,9 +202,12 @@ pub(crate) struct Readable {
     pub(crate) unreadable: usize,
 }
 
-/// The messages of an object in which one is damaged, which costs no other; `None` if the object itself is damaged.
+/// The messages of an object in which one is damaged, which costs no other; `None` if nothing tells its session.
 pub(crate) fn readable(bytes: &[u8]) -> Option<Readable> {
-    let scanned = object::scan(&mut &*bytes).ok().filter(|scanned| scanned.outcome == Outcome::Whole)?;
+    let mut scanned = object::scan_damaged(&mut &*bytes).ok()?;
+    // A field that cannot be read costs no message.
+    scanned.fields.retain(|(_, value)| field(value).is_some());
+    let unfinished = scanned.unfinished.and_then(|at| bytes.get(usize::try_from(at).ok()?..));
     let found = single(Path::new(""), scanned).ok()??;
     let message = |place: &MessagePlace| match place {
         MessagePlace::File { at, length } => {
@@ -195,8 +217,15 @@ pub(crate) fn readable(bytes: &[u8]) -> Option<Readable> {
         }
         MessagePlace::Memory(text) => parse_lenient_str(text).ok(),
     };
-    let messages: Vec<Value> = found.places.iter().filter_map(message).collect();
-    Some(Readable { unreadable: found.places.len() - messages.len(), meta: found.meta, messages })
+    let mut messages: Vec<Value> = found.places.iter().filter_map(message).collect();
+    let unreadable = found.places.len() - messages.len();
+    messages.extend(unfinished.and_then(salvage::message));
+    Some(Readable { unreadable, meta: found.meta, messages })
+}
+
+/// The value of a field, without control characters.
+fn field(text: &[u8]) -> Option<Value> {
+    parse_lenient(text).ok().or_else(|| salvage::without_controls(text))
 }
 
 /// What a pass found.
@@ -211,7 +240,7 @@ struct Found {
 fn single(path: &Path, scanned: Scanned) -> Result<Option<Found>, LoadError> {
     let mut meta = JsonObject::new();
     for (key, value) in scanned.fields {
-        let Ok(value) = parse_lenient(&value) else { return Ok(None) };
+        let Some(value) = field(&value) else { return Ok(None) };
         meta.insert(key, value);
     }
     if !meta.get("sessionId").is_some_and(Value::is_string) {

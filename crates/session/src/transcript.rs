@@ -10,9 +10,9 @@ use pollux_domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::blobs::Blobs;
-use crate::load::LoadError;
+use crate::load::{LoadError, RepairNote};
 use crate::message::StoredStatus;
-use crate::stream::Stream;
+use crate::stream::{Stream, is_readable};
 use crate::texts::whole;
 use crate::view::{CallView, Outcome, Speaker, View};
 
@@ -40,16 +40,18 @@ enum Entry {
     Called { tool: String, args: Vec<(&'static str, String)>, outcome: Outcome, error: Option<String> },
 }
 
-/// Writes the transcript of a session, a message at a time.
+/// Writes the transcript of a session, a message at a time. Returns what is damaged in the file.
 pub fn write_transcript(
     path: &Path,
     form: TranscriptForm,
     out: &mut dyn Write,
-) -> Result<(), TranscriptError> {
+) -> Result<Option<RepairNote>, TranscriptError> {
     let stream = Stream::open(path)?;
     let blobs = Blobs::of_file(path);
     let mut writer = Transcript::new(form, out);
+    let mut unreadable = 0;
     stream.for_each(|index, text| {
+        unreadable += usize::from(!is_readable(text));
         let text = whole(text, &blobs);
         match View::of(index, &text) {
             Some(view) => writer.message(&view),
@@ -57,7 +59,7 @@ pub fn write_transcript(
         }
     })?;
     writer.finish()?;
-    Ok(())
+    Ok(RepairNote::with_unreadable(stream.damage, unreadable))
 }
 
 /// A transcript that is being written, an entry at a time; also for sessions that are no files of ours.

@@ -4,6 +4,8 @@
 
 #[path = "it/cuts.rs"]
 mod cuts;
+#[path = "it/foreign_text.rs"]
+mod foreign_text;
 #[path = "it/forms.rs"]
 mod forms;
 #[path = "it/growth.rs"]

@@ -15,7 +15,7 @@ use pollux_host::sessions::{SessionSource, Wanted, Which};
 use pollux_host::sessions::{removals, rows};
 use pollux_host::trust::home;
 use pollux_session::{
-    NameMatch, Problem as Wrong, ProjectSearch, Proof, default_bases, export, find_project, list,
+    NameMatch, Problem as Wrong, ProjectSearch, Proof, RepairNote, default_bases, export, find_project, list,
     relative_time, repair, verify,
 };
 use serde_json::Value;
@@ -57,6 +57,11 @@ impl Archive {
             .collect()
     }
 
+    /// Notes what is damaged in a file that was read nevertheless.
+    fn note_damage(&mut self, file: &Path, damage: Option<&RepairNote>) {
+        self.notes.extend(damage.map(|damage| format!("Warning: `{}`: {damage}", file.display())));
+    }
+
     fn own(&self, which: &Which, doing: &str) -> Result<Own, Failure> {
         match pick(&self.places, which, Reach::AsTold)? {
             SelectedSession::Own(own) => Ok(own),
@@ -86,7 +91,11 @@ impl Archive {
 
     pub fn details(&mut self, which: &Which) -> Result<Details, Failure> {
         match pick(&self.places, which, Reach::Anywhere)? {
-            SelectedSession::Own(own) => details::of_own(&own, &self.places),
+            SelectedSession::Own(own) => {
+                let (details, damage) = details::of_own(&own, &self.places)?;
+                self.note_damage(&own.info.path, damage.as_ref());
+                Ok(details)
+            }
             SelectedSession::Foreign(found) => details::of_foreign(&found),
         }
     }
@@ -128,7 +137,11 @@ impl Archive {
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         match pick(&self.places, which, Reach::Anywhere)? {
-            SelectedSession::Own(own) => details::own_transcript(&own, form, out),
+            SelectedSession::Own(own) => {
+                let damage = details::own_transcript(&own, form, out)?;
+                self.note_damage(&own.info.path, damage.as_ref());
+                Ok(())
+            }
             SelectedSession::Foreign(found) => details::foreign_transcript(&found, form, out),
         }
     }
@@ -136,7 +149,9 @@ impl Archive {
     /// The projects that fit, best first.
     pub fn find_project(&mut self, name: &str) -> Vec<Candidate> {
         let now = SystemClock.now();
-        let bases = default_bases(self.places.home.user_home());
+        // Projects are in the user's home, wherever settings and sessions are.
+        let user_home = self.places.env.non_empty("HOME").map(Path::new).filter(|home| home.is_absolute());
+        let bases = default_bases(user_home.unwrap_or_else(|| self.places.home.user_home()));
         let homes = [self.places.home.clone()];
         let search = ProjectSearch { homes: &homes, bases: &bases, name, depth: DEPTH };
         find_project(&search, now)
@@ -169,7 +184,10 @@ impl Archive {
     pub fn record(&mut self, which: &Which) -> Result<Value, Failure> {
         match pick(&self.places, which, Reach::Anywhere)? {
             SelectedSession::Own(own) => {
-                export(&own.info.path).map_err(|error| Failure::from_error(ExitKind::Input, &error))
+                let (record, damage) = export(&own.info.path)
+                    .map_err(|error| Failure::from_error(ExitKind::Input, &error))?;
+                self.note_damage(&own.info.path, damage.as_ref());
+                Ok(record)
             }
             SelectedSession::Foreign(found) => Err(Failure::new(
                 ExitKind::Input,
@@ -188,7 +206,9 @@ impl Archive {
 
     /// Copies a file or a session into a session of this project.
     pub fn import(&mut self, what: &Which) -> Result<Imported, Failure> {
-        incoming::import(&self.places, &self.options, what)
+        let (imported, damage) = incoming::import(&self.places, &self.options, what)?;
+        self.note_damage(Path::new(&imported.from), damage.as_ref());
+        Ok(imported)
     }
 
     pub fn deletion(&mut self, which: &Which) -> Result<Proposal<Removals, Removed>, Failure> {

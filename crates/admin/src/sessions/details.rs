@@ -11,13 +11,14 @@ use pollux_host::sessions::pick::{Foreign, Own};
 use pollux_host::sessions::places::SessionPlaces;
 use pollux_host::sessions::rows;
 use pollux_session::{
-    IndexRecord, LoadError, SessionFormat, TextKind, Transcript, TranscriptError, TranscriptForm, subagents,
-    summarise, visit_texts, write_transcript,
+    IndexRecord, LoadError, RepairNote, SessionFormat, TextKind, Transcript, TranscriptError, TranscriptForm,
+    damage, subagents, summarise, visit_texts, write_transcript,
 };
 
 use super::{Details, Prompt, TranscriptFormat};
 
-pub(super) fn of_own(own: &Own, places: &SessionPlaces) -> Result<Details, Failure> {
+/// The session, and what is damaged in its file.
+pub(super) fn of_own(own: &Own, places: &SessionPlaces) -> Result<(Details, Option<RepairNote>), Failure> {
     let now = SystemClock.now();
     let failed = |error: LoadError| Failure::from_error(ExitKind::Input, &error);
     let mut record = summarise(&own.info.path).map_err(failed)?;
@@ -29,12 +30,14 @@ pub(super) fn of_own(own: &Own, places: &SessionPlaces) -> Result<Details, Failu
         row.number = place.map(|place| place + 1);
     }
     let children = subagents(&own.info);
-    Ok(Details {
+    let damage = damage(&own.info.path).map_err(failed)?;
+    let details = Details {
         facts: facts(&record, row.number, "Pollux or gemini-cli"),
         prompts: prompts(own).map_err(failed)?,
         subagents: children.iter().map(|child| rows::from_record(child, Origin::Own, now, true)).collect(),
         row,
-    })
+    };
+    Ok((details, damage))
 }
 
 pub(super) fn of_foreign(found: &Foreign) -> Result<Details, Failure> {
@@ -94,7 +97,12 @@ fn facts(record: &IndexRecord, number: Option<usize>, agent: &str) -> Vec<(&'sta
     facts
 }
 
-pub(super) fn own_transcript(own: &Own, form: TranscriptFormat, out: &mut dyn Write) -> Result<(), Failure> {
+/// Prints the transcript; returns what is damaged in the file.
+pub(super) fn own_transcript(
+    own: &Own,
+    form: TranscriptFormat,
+    out: &mut dyn Write,
+) -> Result<Option<RepairNote>, Failure> {
     write_transcript(&own.info.path, form_of(form), out).map_err(|error| match error {
         TranscriptError::Write(source) => unwritable(&source),
         TranscriptError::Load(error) => Failure::from_error(ExitKind::Input, &error),

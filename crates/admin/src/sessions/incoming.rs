@@ -15,42 +15,47 @@ use pollux_host::sessions::new_session;
 use pollux_host::sessions::pick::{Reach, SelectedSession, pick};
 use pollux_host::sessions::places::{SessionPlaces, origin};
 use pollux_host::start;
-use pollux_session::NewSession;
 use pollux_session::{Message, RecordError, Recorder, ReplyRecord, import as import_file};
+use pollux_session::{NewSession, RepairNote};
 
 use super::Imported;
 
-/// A file if there is one of that name, otherwise a session.
-pub(super) fn import(places: &SessionPlaces, options: &Request, what: &Which) -> Result<Imported, Failure> {
+/// A file if there is one of that name, otherwise a session. Returns also what is damaged in a file of ours.
+pub(super) fn import(
+    places: &SessionPlaces,
+    options: &Request,
+    what: &Which,
+) -> Result<(Imported, Option<RepairNote>), Failure> {
     let format = start(options, &places.env)?.settings.groups.general.session_format;
     let new = new_session(&SessionId::random(), &places.project, format);
     let file = places.env.cwd().join(&what.id);
     if file.is_file() {
         return match what.source.map(origin) {
             None | Some(Origin::Own) => own_file(&file, &new),
-            Some(Origin::Foreign(agent)) => foreign_file(places, &file, agent, new),
+            Some(Origin::Foreign(agent)) => Ok((foreign_file(places, &file, agent, new)?, None)),
         };
     }
     match pick(places, what, Reach::Anywhere)? {
         SelectedSession::Own(own) => own_file(&own.info.path, &new),
         SelectedSession::Foreign(found) => {
             let from = format!("{} session {}", found.store.agent.label(), found.listed.record.session_id);
-            record(super::details::conversation(&found)?, from, new)
+            Ok((record(super::details::conversation(&found)?, from, new)?, None))
         }
     }
 }
 
-fn own_file(file: &Path, new: &NewSession) -> Result<Imported, Failure> {
+fn own_file(file: &Path, new: &NewSession) -> Result<(Imported, Option<RepairNote>), Failure> {
     let session = import_file(file, new).map_err(|error| {
         Failure::from_error(ExitKind::Input, &error)
             .hint("`--source claude`, `codex` or `opencode` reads other agents' files")
     })?;
-    Ok(Imported {
+    let imported = Imported {
         id: session.id.to_string(),
         messages: session.messages.len(),
         file: session.path,
         from: file.to_string_lossy().into_owned(),
-    })
+    };
+    Ok((imported, session.repaired))
 }
 
 /// A file of another agent, in its store or copied from there.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{LoadError, RepairNote, log};
 use crate::document::{self, Ending};
 use crate::salvage;
+use crate::stream::{self, Readable};
 
 /// A session file as JSON, with everything kept.
 #[derive(Debug)]
@@ -110,10 +111,11 @@ fn from_object(path: &Path, text: &[u8]) -> Result<Folded, LoadError> {
     let (value, repaired) = match parse_lossy(text) {
         Some(value) => (value, None),
         None => {
-            let note = RepairNote::torn(text.len() as u64);
-            let value = salvage::session(text).filter(|value| value.get("sessionId").is_some());
-            let value = value.ok_or_else(|| LoadError::NotASession { path: path.to_owned() })?;
-            (value, Some(note))
+            let note = RepairNote::torn(salvage::sound_length(text) as u64);
+            match salvage::session(text).filter(|value| value.get("sessionId").is_some()) {
+                Some(value) => (value, Some(note)),
+                None => return from_damaged(path, text, note),
+            }
         }
     };
     let Value::Object(mut meta) = value else { return Err(unknown("not an object")) };
@@ -132,6 +134,14 @@ fn from_object(path: &Path, text: &[u8]) -> Result<Folded, LoadError> {
         Some(_) => return Err(unknown("its `messages` are not a list")),
     };
     Ok(Folded { meta, messages, layout: Layout::Other, repaired })
+}
+
+/// An object that is damaged before it names its session.
+fn from_damaged(path: &Path, text: &[u8], mut note: RepairNote) -> Result<Folded, LoadError> {
+    let readable = stream::readable(text).ok_or_else(|| LoadError::NotASession { path: path.to_owned() })?;
+    note.unreadable_lines = readable.unreadable;
+    let Readable { meta, messages, .. } = readable;
+    Ok(Folded { meta, messages, layout: Layout::Other, repaired: Some(note) })
 }
 
 /// Parses JSON. A broken character must not cost a whole message.

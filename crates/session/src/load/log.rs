@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::RepairNote;
 use super::fold::{Folded, Layout, parse_lossy};
-use crate::raw;
+use crate::{raw, salvage};
 
 /// The state after the records so far.
 pub(super) struct LogState<M> {
@@ -30,9 +30,14 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
     let Some(Value::Object(first)) = parse_lossy(first) else { return None };
     let mut state: LogState<Value> = LogState::of(first)?;
     let mut last_is_bad = false;
+    let mut damaged = 0;
     for line in lines {
         last_is_bad = false;
-        match parse_lossy(line) {
+        let read = parse_lossy(line).or_else(|| {
+            damaged += 1;
+            salvage::without_controls(line)
+        });
+        match read {
             Some(Value::Object(record)) => state.apply(record),
             Some(_) => {}
             None => {
@@ -42,10 +47,11 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
         }
     }
     let ends_with_newline = text.last() == Some(&b'\n');
-    let repaired = last_is_bad.then(|| {
+    let torn_at = last_is_bad.then(|| {
         let torn = text.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
-        RepairNote::torn((text.trim_ascii_end().len() - torn) as u64)
+        (text.trim_ascii_end().len() - torn) as u64
     });
+    let repaired = RepairNote::of_log(torn_at, damaged);
     let (meta, messages) = state.into_parts()?;
     Some(Folded { meta, messages, layout: Layout::Log { ends_with_newline }, repaired })
 }

@@ -1,5 +1,6 @@
 //! Finds the messages of a record log that are in effect at its end.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
@@ -11,6 +12,7 @@ use serde_json::Value;
 use super::{Found, MessagePlace, lossy};
 use crate::load::RepairNote;
 use crate::raw::{self, Fields};
+use crate::salvage::{self, LineBreaks};
 
 #[derive(Default)]
 struct State {
@@ -34,6 +36,7 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Found>> {
     let mut at = 0;
     let mut records = 0;
     let mut torn_at = None;
+    let mut damaged = 0;
     loop {
         buffer.clear();
         let length = reader.read_until(b'\n', &mut buffer)?;
@@ -50,21 +53,28 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Found>> {
         }
         records += 1;
         let text = lossy(bytes);
-        let is_exact = matches!(text, std::borrow::Cow::Borrowed(_));
+        // All of them, without a way out in between: that is faster.
+        let has_controls = bytes.iter().fold(false, |found, byte| found | (*byte < 0x20));
+        let clean = has_controls.then(|| salvage::replace_controls(&text, LineBreaks::Replace)).flatten();
+        let was_damaged = clean.is_some();
+        let text = clean.map_or(text, Cow::Owned);
+        let is_exact = matches!(text, Cow::Borrowed(_));
         let line = Line { text: &text, at: is_exact.then_some(start) };
         torn_at = match raw::fields(line.text) {
             Some(fields) => {
+                damaged += usize::from(was_damaged);
                 state.apply(&line, &fields);
                 None
             }
             None if records == 1 => return Ok(None),
             None => parse_lenient_str::<Value>(line.text).is_err().then_some(start),
         };
+        damaged += usize::from(torn_at.is_some());
     }
     if !state.meta.get("sessionId").is_some_and(Value::is_string) {
         return Ok(None);
     }
-    let damage = torn_at.map(RepairNote::torn);
+    let damage = RepairNote::of_log(torn_at, damaged);
     Ok(Some(Found { meta: state.meta, places: state.places, format: SessionFormat::Jsonl, damage }))
 }
 

@@ -62,6 +62,8 @@ enum Within {
 }
 
 struct Scanner {
+    /// Whether control characters inside strings are passed over.
+    is_tolerant: bool,
     within: Within,
     depth: u64,
     in_string: bool,
@@ -74,7 +76,15 @@ struct Scanner {
 }
 
 pub(super) fn scan(reader: &mut impl BufRead) -> io::Result<Scanned> {
-    let mut scanner = Scanner::new();
+    scan_with(Scanner::new(false), reader)
+}
+
+/// As [`scan`], passing over control characters inside strings.
+pub(super) fn scan_damaged(reader: &mut impl BufRead) -> io::Result<Scanned> {
+    scan_with(Scanner::new(true), reader)
+}
+
+fn scan_with(mut scanner: Scanner, reader: &mut impl BufRead) -> io::Result<Scanned> {
     loop {
         let chunk = reader.fill_buf()?;
         if chunk.is_empty() {
@@ -100,7 +110,7 @@ pub(super) fn scan(reader: &mut impl BufRead) -> io::Result<Scanned> {
 }
 
 impl Scanner {
-    fn new() -> Self {
+    fn new(is_tolerant: bool) -> Self {
         let found = Scanned {
             outcome: Outcome::Empty,
             fields: Vec::new(),
@@ -110,6 +120,7 @@ impl Scanner {
             unfinished: None,
         };
         Self {
+            is_tolerant,
             within: Within::Start,
             depth: 0,
             in_string: false,
@@ -157,7 +168,7 @@ impl Scanner {
         };
         let kept = bytes.get(..length).unwrap_or_default();
         // All of them, without a way out in between: that is faster.
-        if kept.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
+        if !self.is_tolerant && kept.iter().fold(false, |found, byte| found | (*byte < 0x20)) {
             return None;
         }
         match self.within {

@@ -90,7 +90,7 @@ fn what_goes_with_a_session_is_named_to_the_last_blob_and_that_is_what_goes() {
 fn an_export_is_self_contained() {
     for (format, _) in BOTH {
         let scratch = Scratch::new();
-        let record = export(&record_long(&scratch, "one", format)).unwrap();
+        let (record, _) = export(&record_long(&scratch, "one", format)).unwrap();
         let whole = record.to_string();
         assert!(whole.contains(&"AAAA".repeat(20_000)) && !whole.contains("polluxBlobs"));
         assert_eq!(
