@@ -12,17 +12,7 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
         name if SHELLS.contains(&name) => shell(call, found),
         "fish" | "pwsh" | "powershell" | "cmd" | "cmd.exe" | "powershell.exe" | "csh" | "tcsh" | "nu"
         | "elvish" | "xonsh" => {
-            if call.has(&[
-                "-Command",
-                "-command",
-                "/c",
-                "/C",
-                "-EncodedCommand",
-                "--command",
-                "--init-command",
-            ]) || call.has_letter(&['c', 'C', 'e'])
-                || call.arguments.is_empty()
-            {
+            if call.arguments.is_empty() || call.arguments.iter().any(|word| gives_code(call.name, word)) {
                 found.doubt(format!("`{}` runs code in another language", call.name));
             }
         }
@@ -84,6 +74,29 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
 
 const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash", "ksh", "ash", "rbash", "mksh", "ksh93", "yash"];
 
+/// Whether an argument of a shell with another language makes it run text.
+fn gives_code(shell: &str, word: &Word) -> bool {
+    let Some(text) = word.text() else { return false };
+    if matches!(text, "/c" | "/C" | "/k" | "/K")
+        || text.starts_with("--command")
+        || text.starts_with("--init-c")
+    {
+        return true;
+    }
+    let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.starts_with('-')) else {
+        return false;
+    };
+    if !shell.starts_with("p") {
+        return letters.contains(['c', 'C']) || shell == "nu" && letters.contains('e');
+    }
+    // Options of PowerShell are words, which may be abbreviated.
+    let lower = letters.to_ascii_lowercase();
+    lower.starts_with('c') && !lower.starts_with("conf")
+        || lower == "e"
+        || lower == "ec"
+        || lower.starts_with("en")
+}
+
 /// Whether the command only runs text that is analysed here, so that its parts are sufficient.
 pub(super) fn is_transparent(call: &Invocation<'_>) -> bool {
     let literal = call.arguments.iter().all(|word| word.text().is_some());
@@ -109,8 +122,13 @@ fn shell_command(call: &Invocation<'_>) -> Option<usize> {
             continue;
         }
         wanted |= text.contains('c');
-        // Each of these takes a word, wherever it stands.
-        at += text.chars().filter(|letter| matches!(letter, 'o' | 'O')).count();
+        // In bash, each of these takes a word, wherever it stands; elsewhere, a name may follow it in the same word.
+        at += match call.name {
+            "sh" | "bash" | "rbash" | "dash" | "ash" => {
+                text.chars().filter(|letter| matches!(letter, 'o' | 'O')).count()
+            }
+            _ => usize::from(text.ends_with(['o', 'O'])),
+        };
     }
     (wanted && at < call.arguments.len()).then_some(at)
 }

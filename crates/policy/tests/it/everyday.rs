@@ -387,6 +387,8 @@ fn a_deny_rule_applies_in_yolo_whatever_the_spelling() {
         "bash -coO errexit extglob 'rm x'",
         "bash +oc errexit 'rm x'",
         "bash -o errexit -c 'rm x'",
+        "zsh -oerrexit -c 'rm x'",
+        "zsh -co errexit 'rm x'",
         "bash --norc -c 'rm x'",
         "eval -- rm x",
         "builtin eval -- rm x",
@@ -438,6 +440,7 @@ fn a_deny_rule_applies_in_yolo_whatever_the_spelling() {
         "alias -p ls='rm x'",
         "fish -ic 'rm x'",
         "csh -fc 'rm x'",
+        "pwsh -NoProfile -comm 'rm x'",
         "echo '!rm x' | dc",
     ] {
         let verdict = decide(&engine, command, ApprovalMode::Yolo, true);
@@ -454,6 +457,7 @@ fn a_deny_rule_applies_in_yolo_whatever_the_spelling() {
         "sqlite3 a.db .tables",
         "mysql -e 'select * from system_users'",
         "crontab -l",
+        "pwsh -NoProfile -File x.ps1",
     ] {
         assert_eq!(decide(&engine, command, ApprovalMode::Yolo, true).decision, Decision::Allow, "{command}");
     }
