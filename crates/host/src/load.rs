@@ -12,11 +12,12 @@ use crate::kept_servers::Kept;
 use crate::loaded::Loaded;
 use crate::request::Request;
 use crate::start_up::start;
-use crate::{project_model, sandbox, settings, trust};
+use crate::{project_model, sandbox, sessions, settings, trust, workspace};
 
 /// Loads settings files, variables and flags (exit code 52).
 pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
     let start = start(options, env)?;
+    workspace::check_directories(&options.include_directories)?;
     let mut notes = settings::notes(&start);
     notes.extend(trust::first_use(&start));
     // Built lazily.
@@ -63,6 +64,7 @@ pub fn load_settings(options: &Request, env: &Env) -> Result<Loaded, Failure> {
     };
     let lent: Vec<_> = sandbox::lent_folders(&loaded).collect();
     loaded.env = loaded.env.with_lent(lent);
+    loaded.notes.extend(sessions::retention_problem(&loaded));
     project_model::settle(&mut loaded);
     Ok(loaded)
 }

@@ -17,6 +17,7 @@ pub use history::{HistoryItem, RecordedCall, RecordedItem, said_in};
 pub use proposal::{Proposal, Removal, Removals, Removed, SessionRow};
 pub use saved::{SavedSession, saved_sessions};
 pub use selection::{SessionSource, Wanted, Which};
+pub(crate) use upkeep::retention_problem;
 pub use upkeep::{note_root, tidy_up};
 
 use std::cell::Cell;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_extend::context::{ContextFiles, ContextFolders};
-use pollux_tools::{Workspace, WorkspaceSetup};
+use pollux_tools::{Workspace, WorkspaceSetup, check_added_directories};
 
 use super::Loaded;
 
@@ -20,6 +20,11 @@ pub fn workspace(loaded: &Loaded) -> Result<Workspace, Failure> {
     })
     .map_err(|error| Failure::from_error(ExitKind::Input, &error))?;
     Ok(workspace.seen_through(loaded.client_files.as_ref().map(|files| Arc::clone(&files.0))))
+}
+
+/// Checks the number of directories that a flag or a command adds (exit code 42).
+pub fn check_directories(given: &[String]) -> Result<(), Failure> {
+    check_added_directories(given).map_err(|error| Failure::from_error(ExitKind::Input, &error))
 }
 
 pub fn context_files(loaded: &Loaded, workspace: &Workspace) -> ContextFiles {

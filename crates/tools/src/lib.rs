@@ -57,7 +57,9 @@ pub use read_many_files::{ReadMany, ReadManyError, ReadManyRequest, Skipped, rea
 pub use sandbox_slot::SandboxSlot;
 pub use visible_files::VisibleFiles;
 pub use web_fetch::WebFetchSetup;
-pub use workspace::{MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceSetup, real_path};
+pub use workspace::{
+    MAX_EXTRA_DIRECTORIES, Workspace, WorkspaceError, WorkspaceSetup, check_added_directories, real_path,
+};
 
 use file_scope::FileScope;
 

@@ -31,7 +31,7 @@ pub(crate) use saving::SaveError;
 pub use location::real_path;
 use location::{absolute, blocked_below};
 
-/// How many directories can be added to the project root.
+/// How many directories flags and commands can add to the project root. Settings have no limit, as upstream.
 pub const MAX_EXTRA_DIRECTORIES: usize = 5;
 
 /// The parameters of a workspace.
@@ -128,15 +128,20 @@ impl PathRefusal {
     }
 }
 
+/// Checks the number of directories given with `--include-directories`.
+pub fn check_added_directories(given: &[String]) -> Result<(), WorkspaceError> {
+    let distinct: BTreeSet<&String> = given.iter().collect();
+    match distinct.len() {
+        given if given > MAX_EXTRA_DIRECTORIES => Err(WorkspaceError::TooManyDirectories { given }),
+        _ => Ok(()),
+    }
+}
+
 impl Workspace {
     /// Checks and resolves the directories. Extra ones that cannot be read are left out with a warning.
     pub fn open(setup: &WorkspaceSetup) -> Result<Self, WorkspaceError> {
         let root = readable(&setup.root)
             .map_err(|source| WorkspaceError::Root { path: setup.root.clone(), source })?;
-        let distinct: BTreeSet<&String> = setup.include_directories.iter().collect();
-        if distinct.len() > MAX_EXTRA_DIRECTORIES {
-            return Err(WorkspaceError::TooManyDirectories { given: distinct.len() });
-        }
         let mut warnings = Vec::new();
         let mut directories = vec![root.clone()];
         for given in &setup.include_directories {

@@ -225,6 +225,17 @@ fn without_a_model_no_request_is_made_beside_the_prompts_own() {
 }
 
 #[test]
+fn settings_can_name_more_directories_than_the_flag() {
+    let settings = json!({"context": {"includeDirectories": ["a", "b", "c", "d", "e", "f"]}});
+    let home = ["a", "b", "c", "d", "e", "f"]
+        .iter()
+        .fold(TestHome::new().settings(settings), |home, name| home.file(&format!("{name}/note.txt"), name));
+    let scene = Scene::with(home, [reply().text("ok")]);
+    let run = scene.run(&["-p", "x"]);
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str(), run.code), ("ok\n", "", Some(0)));
+}
+
+#[test]
 fn further_directories_join_the_workspace_and_the_sixth_is_refused() {
     let scene = Scene::new([
         reply().call("read_file", json!({"file_path": "../extra/note.txt"})),
@@ -240,7 +251,7 @@ fn further_directories_join_the_workspace_and_the_sixth_is_refused() {
 
     let six = scene.run(&["-p", "x", "--include-directories", "a,b,c", "--include-directories", "d,e,f"]);
     assert_eq!(six.code, Some(42));
-    assert!(six.stderr.contains("at most 5 directories"), "{}", six.stderr);
+    assert!(six.stderr.contains("`--include-directories` accepts at most 5 directories"), "{}", six.stderr);
     scene.server.push([reply().text("ok")]);
     let missing = scene.run(&["-p", "x", "--include-directories", "no-such-folder"]);
     assert_eq!((missing.stdout.as_str(), missing.code), ("ok\n", Some(0)));

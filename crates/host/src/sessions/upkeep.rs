@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use pollux_config::files::{self, Mode};
+use pollux_config::groups::Retention;
 use pollux_config::settings::Layer;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
@@ -32,14 +33,7 @@ const MAX_LOG: u64 = 256 * 1024;
 /// fail the run.
 pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
     note_root(loaded);
-    // Defaults never delete sessions, and project settings never delete those of other projects.
-    match loaded.settings.origin("general.sessionRetention").layer {
-        Layer::Default | Layer::Project => return,
-        Layer::SystemDefaults | Layer::User | Layer::System | Layer::Environment | Layer::Arguments => {}
-    }
-    let Ok(Some(policy)) = RetentionPolicy::from_settings(&loaded.groups.general.retention) else {
-        return;
-    };
+    let Ok(Some(policy)) = policy(loaded) else { return };
     let log = loaded.home.gemini_dir().join("pollux").join("retention.log");
     let limits = limits_line(&policy);
     if is_recent(&log, &limits) || files::create_folder(log.parent().unwrap_or(&log), Mode::Private).is_err()
@@ -61,6 +55,44 @@ pub fn tidy_up(loaded: &Loaded, current: &SessionId) {
     }
     lines.push(limits);
     write_log(&log, &lines, now);
+}
+
+/// The line about invalid retention settings, which delete nothing.
+pub(crate) fn retention_problem(loaded: &Loaded) -> Option<String> {
+    policy(loaded).err().map(|why| format!("Warning: {why}"))
+}
+
+/// The limits that a cleanup after a run applies, or why the settings are invalid.
+fn policy(loaded: &Loaded) -> Result<Option<RetentionPolicy>, String> {
+    // Defaults never delete sessions, and project settings never delete those of other projects.
+    match loaded.settings.origin("general.sessionRetention").layer {
+        Layer::Default | Layer::Project => return Ok(None),
+        Layer::SystemDefaults | Layer::User | Layer::System | Layer::Environment | Layer::Arguments => {}
+    }
+    let retention = &loaded.groups.general.retention;
+    let count =
+        loaded.settings.get("general.sessionRetention.maxCount").and_then(|(count, _)| count.as_i64());
+    match count.filter(|count| *count < 0 && retention.enabled) {
+        Some(count) => Err(format!(
+            "invalid `general.sessionRetention.maxCount` {count} (expected at least 1); no sessions were deleted"
+        )),
+        None => checked_policy(retention),
+    }
+}
+
+fn checked_policy(retention: &Retention) -> Result<Option<RetentionPolicy>, String> {
+    let policy = RetentionPolicy::from_settings(retention).map_err(|error| error.to_string())?;
+    let is_contradictory =
+        policy.and_then(|policy| policy.max_age_ms.map(|age| age < policy.min_age_ms)).unwrap_or_default();
+    if !is_contradictory {
+        return Ok(policy);
+    }
+    let given = |text: &Option<String>| text.clone().unwrap_or_default();
+    Err(format!(
+        "`general.sessionRetention.minRetention` `{}` is longer than `maxAge` `{}`; no sessions were deleted",
+        given(&retention.min_retention),
+        given(&retention.max_age)
+    ))
 }
 
 /// The limits of a cleanup, as the last line of its log. Other limits give another line.
@@ -172,6 +204,27 @@ mod tests {
         assert_eq!(began("/c/session-2026-01-01T12-00-abcdef01.json"), 36);
         assert_eq!(began("/c/session-1767225600000-abcdef01.json"), 0);
         assert_eq!(began("/c/other.json"), 0);
+    }
+
+    #[test]
+    fn invalid_limits_are_reported_and_delete_nothing() {
+        let read = |max_age: &str, min_retention: &str| {
+            checked_policy(&Retention {
+                enabled: true,
+                max_age: Some(max_age.to_owned()),
+                max_count: None,
+                min_retention: Some(min_retention.to_owned()),
+            })
+        };
+        for bad in ["abc", "5y", "-1d", "30", "0d"] {
+            let why = read(bad, "1d").unwrap_err();
+            assert!(why.starts_with(&format!("invalid `general.sessionRetention.maxAge` `{bad}`")), "{why}");
+        }
+        let why = read("12h", "1d").unwrap_err();
+        assert!(
+            why.starts_with("`general.sessionRetention.minRetention` `1d` is longer than `maxAge` `12h`")
+        );
+        assert!(read("24h", "1d").unwrap().is_some());
     }
 
     #[test]

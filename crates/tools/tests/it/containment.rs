@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use pollux_domain::tool::{Effect, ToolErrorKind, ToolOutcome};
-use pollux_tools::{Workspace, WorkspaceError, WorkspaceSetup};
+use pollux_tools::{Workspace, WorkspaceSetup, check_added_directories};
 use serde_json::json;
 
 use crate::bench::{Bench, put, text_of};
@@ -233,7 +233,7 @@ async fn the_temp_folder_and_the_global_context_file_are_open() {
 }
 
 #[test]
-fn five_directories_can_be_added_and_unreadable_ones_are_reported() {
+fn directories_are_added_and_unreadable_ones_are_reported() {
     let bench = Bench::new();
     let base = bench.base();
     let setup = |include_directories: Vec<String>| WorkspaceSetup {
@@ -252,9 +252,24 @@ fn five_directories_can_be_added_and_unreadable_ones_are_reported() {
     );
     let [warning] = workspace.warnings() else { panic!("{:?}", workspace.warnings()) };
     assert!(warning.starts_with("[WARN] Skipping unreadable directory: /no/such ("), "{warning}");
+}
 
-    let six = (0..6).map(|n| format!("d{n}")).collect();
-    let error = Workspace::open(&setup(six)).unwrap_err();
-    assert!(matches!(error, WorkspaceError::TooManyDirectories { given: 6 }));
-    assert!(error.to_string().contains("at most 5"), "{error}");
+#[test]
+fn settings_can_add_more_directories_than_the_flag() {
+    let bench = Bench::new();
+    let base = bench.base();
+    let six: Vec<String> = (0..6).map(|n| format!("d{n}")).collect();
+    six.iter().for_each(|name| fs::create_dir(base.join("project").join(name)).unwrap());
+    let setup = WorkspaceSetup {
+        root: base.join("project"),
+        include_directories: six.clone(),
+        project_temp: base.join("t"),
+        gemini_dir: base.join("home/.gemini"),
+        user_home: base.join("home"),
+    };
+    assert_eq!(Workspace::open(&setup).unwrap().directories().len(), 7);
+    let error = check_added_directories(&six).unwrap_err();
+    assert_eq!(error.to_string(), "`--include-directories` accepts at most 5 directories (6 given)");
+    let twice: Vec<String> = six.iter().take(5).chain(six.first()).cloned().collect();
+    assert!(check_added_directories(&twice).is_ok());
 }

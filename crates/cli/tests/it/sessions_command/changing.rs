@@ -248,6 +248,24 @@ fn old_sessions_go_after_a_run_only_where_somebody_chose_that() {
 }
 
 #[test]
+fn invalid_limits_are_reported_once_and_delete_nothing() {
+    for (limits, expected) in [
+        (json!({"maxAge": "abc"}), "invalid `general.sessionRetention.maxAge` `abc`"),
+        (json!({"maxAge": "30"}), "invalid `general.sessionRetention.maxAge` `30`"),
+        (json!({"maxAge": "1d", "minRetention": "7d"}), "`minRetention` `7d` is longer than `maxAge` `1d`"),
+        (json!({"maxCount": -1}), "invalid `general.sessionRetention.maxCount` -1"),
+    ] {
+        let settings = json!({"general": {"sessionRetention": limits.clone()}});
+        let scene = Scene::with(TestHome::new().settings(settings), [reply().text("a")]);
+        let old = place_old_session(&scene);
+        let run = scene.run(&["-p", "x"]);
+        let stderr = run.stderr.replace("`general.sessionRetention.minRetention` `7d`", "`minRetention` `7d`");
+        assert_eq!((run.code, stderr.matches(expected).count()), (Some(0), 1), "{limits}: {}", run.stderr);
+        assert!(old.exists(), "{limits}");
+    }
+}
+
+#[test]
 fn a_damaged_file_is_found_and_repaired_with_a_copy_kept() {
     let (home, file) = one();
     let whole = fs::read(&file).unwrap();
