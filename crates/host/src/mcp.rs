@@ -1,5 +1,9 @@
 //! The MCP servers of a run: which are configured, which may be used, and how they are started.
 
+mod switches;
+
+pub use switches::{switch_server, switches_file, switches_problem};
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +32,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::extensions::{self, ExtensionServer};
 use super::{Loaded, Sink, server_names};
+use switches::Switches;
+
 use crate::VERSION;
 use crate::mentions::{self, Piece};
 
@@ -39,6 +45,8 @@ pub struct Named {
     pub state: Result<ServerConfig, Unused>,
     /// The extension that defines it.
     pub from: Option<String>,
+    /// What is not used of its entry.
+    pub remarks: Vec<String>,
 }
 
 impl Named {
@@ -56,7 +64,7 @@ pub enum Unused {
     Disabled(String),
     /// Its entry is invalid.
     Invalid(String),
-    /// Its entry only adjusts a server defined elsewhere.
+    /// Its entry only adjusts a server of an extension that is not active.
     Overlay,
 }
 
@@ -100,7 +108,7 @@ pub fn named(loaded: &Loaded) -> Vec<Named> {
 
 /// The same without reading the files again; entries are the effective ones.
 fn found(loaded: &Loaded) -> Vec<Named> {
-    let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
+    let switches = Switches::read(loaded);
     let mut found: Vec<Named> = Vec::new();
     let of_extensions = extensions::servers(loaded);
     let entries = entries(loaded, &of_extensions);
@@ -111,18 +119,39 @@ fn found(loaded: &Loaded) -> Vec<Named> {
         let state = match refusal(loaded, &switches, &name).or_else(conflict) {
             Some(unused) => Err(unused),
             None => configured(loaded, &name, &entry).map_err(|error| match error {
-                ConfigError::NoTransport => Unused::Overlay,
+                ConfigError::NoTransport | ConfigError::TypeNeeds { .. }
+                    if is_of_extension(loaded, &name) =>
+                {
+                    Unused::Overlay
+                }
                 other => Unused::Invalid(other.to_string()),
             }),
         };
+        let remarks = if state.is_ok() { unset_headers(&entry) } else { Vec::new() };
         // The effective entry may contain secrets, so show it as the extension wrote it.
         let of_extension = of_extensions.iter().find(|server| server.name == name);
         let from = of_extension.map(|server| server.extension.clone());
         let written = of_extension.map_or(entry, |server| server.written.clone());
-        found.push(Named { name, written, state, from });
+        found.push(Named { name, written, state, from, remarks });
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found
+}
+
+/// Whether an extension defines a server, active or not.
+fn is_of_extension(loaded: &Loaded, name: &str) -> bool {
+    let mut servers = extensions::of(loaded).all.iter().flat_map(|one| one.manifest.servers());
+    servers.any(|(known, _)| known == name)
+}
+
+/// Lines about headers of an entry that are not sent.
+fn unset_headers(entry: &Value) -> Vec<String> {
+    let unset = ServerConfig::unset_headers(entry).into_iter();
+    unset
+        .map(|header| {
+            format!("header `{}` is not sent because `{}` is not set", header.name, header.variable)
+        })
+        .collect()
 }
 
 /// The configuration of a server: its entry, or its place in the session's client.
@@ -192,7 +221,7 @@ pub(crate) fn of_agent(
     env: &Env,
     owners: &Owners,
 ) -> (Vec<ServerConfig>, Vec<String>) {
-    let switches = read_object(&switches_file(loaded)).ok().flatten().unwrap_or_default();
+    let switches = Switches::read(loaded);
     let taken = server_names::server_names(loaded);
     let mut ruled = own.clone();
     rule(loaded, &mut ruled);
@@ -223,8 +252,13 @@ pub(crate) fn of_agent(
         interpolate(entry, env);
         match ServerConfig::parse(name, entry) {
             Ok(config) => configs.push(config),
-            Err(error) => problems.push(unused(&error.to_string())),
+            Err(error) => {
+                problems.push(unused(&error.to_string()));
+                continue;
+            }
         }
+        let remarks = unset_headers(entry).into_iter();
+        problems.extend(remarks.map(|remark| format!("MCP server '{name}' of agent '{agent}': {remark}")));
     }
     (configs, problems)
 }
@@ -257,7 +291,7 @@ fn written(loaded: &Loaded, name: &str) -> Option<Value> {
 }
 
 /// Why a server may not be used; the first reason wins.
-fn refusal(loaded: &Loaded, switches: &JsonObject, name: &str) -> Option<Unused> {
+fn refusal(loaded: &Loaded, switches: &Switches, name: &str) -> Option<Unused> {
     let same = |other: &String| other.trim().eq_ignore_ascii_case(name.trim());
     if loaded.settings.get("admin.mcp.enabled").is_some_and(|(value, _)| value == &Value::Bool(false)) {
         return Some(Unused::Blocked(SWITCHED_OFF_BY_ADMIN.to_owned()));
@@ -279,19 +313,12 @@ fn refusal(loaded: &Loaded, switches: &JsonObject, name: &str) -> Option<Unused>
     if loaded.client_servers.iter().any(|(known, _)| known == name) {
         return None;
     }
-    let switch = switches.get(&name.trim().to_lowercase()).and_then(|entry| entry.get("enabled"));
-    if switch == Some(&Value::Bool(false)) {
-        let text = format!("Server '{name}' is disabled. Run 'pollux mcp enable {name}' to enable.");
+    if let Some(text) = switches.refusal(name) {
         return Some(Unused::Disabled(text));
     }
     let untrusted =
         || format!("Server '{name}' is not started: this folder is not trusted (`pollux trust show`).");
     (!loaded.trust.uses_project()).then(|| Unused::Disabled(untrusted()))
-}
-
-/// The file that lists disabled servers.
-pub fn switches_file(loaded: &Loaded) -> PathBuf {
-    loaded.home.gemini_dir().join("mcp-server-enablement.json")
 }
 
 /// The URL of the client metadata document.
@@ -406,9 +433,11 @@ pub fn start(loaded: &Loaded, roots: &[PathBuf], interactive: bool) -> (Option<A
     if !any(loaded) {
         return (None, Vec::new());
     }
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = switches_problem(loaded).into_iter().collect();
     let mut configs = Vec::new();
     for server in found(loaded) {
+        let remarks = server.remarks.iter();
+        notes.extend(remarks.map(|remark| format!("MCP server '{}': {remark}", server.name)));
         match server.state {
             Ok(config) => configs.push(config),
             Err(Unused::Invalid(why)) => {
@@ -549,6 +578,10 @@ pub fn reached(entry: &Value) -> String {
         return format!("{url} ({})", text("type").unwrap_or("http"));
     }
     let args = entry.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    let words: Vec<&str> = text("command").into_iter().chain(args).collect();
-    format!("{} (stdio)", words.join(" "))
+    match text("command").filter(|command| !command.trim().is_empty()) {
+        Some(command) => {
+            format!("{} (stdio)", [command].into_iter().chain(args).collect::<Vec<_>>().join(" "))
+        }
+        None => "no command or URL".to_owned(),
+    }
 }

@@ -57,6 +57,7 @@ impl ServerSet {
 
     pub fn add(&mut self, server: &NewServer) -> Result<ServerOutcome, Failure> {
         let file = self.file(server.scope)?;
+        refuse_unused(server)?;
         let entry = entry(server);
         ServerConfig::parse(&server.name, &entry)
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
@@ -118,13 +119,12 @@ impl ServerSet {
     pub fn switch(&mut self, name: &str, on: bool, session: bool) -> Result<ServerOutcome, Failure> {
         let known =
             mcp::named(&self.loaded).into_iter().find(|server| server.name.eq_ignore_ascii_case(name.trim()));
-        let Some(known) = known else {
-            return Ok(said(format!(
-                "Error: Server '{name}' not found. Use 'pollux mcp list' to see available servers.\n"
-            )));
-        };
+        // The slash command shows the first line alone.
+        let unknown =
+            || format!("Server '{name}' not found. Use 'pollux mcp list' to see available servers.");
+        let known = known.ok_or_else(|| Failure::new(ExitKind::Failure, unknown()))?;
         if let (true, Err(Unused::Blocked(why))) = (on, &known.state) {
-            return Ok(said(format!("Error: {why}\n")));
+            return Err(Failure::new(ExitKind::Failure, why.clone()));
         }
         let name = known.name;
         if session {
@@ -136,14 +136,7 @@ impl ServerSet {
             let note = "`--session` works only in a session; omit it to make a permanent change.";
             return Ok(ServerOutcome { out: text, notes: vec![note.to_owned()] });
         }
-        let file = mcp::switches_file(&self.loaded);
-        let key = name.trim().to_lowercase();
-        let changed = if on {
-            settings::remove_path(&file, &[&key])
-        } else {
-            settings::set_path(&file, &[&key, "enabled"], &Value::Bool(false)).map(drop)
-        };
-        changed.map_err(|error| refused(&error))?;
+        mcp::switch_server(&self.loaded, &name, on).map_err(|error| refused(&error))?;
         Ok(said(format!("✓ MCP server '{name}' {}.\n", if on { "enabled" } else { "disabled" })))
     }
 
@@ -166,13 +159,19 @@ impl ServerSet {
                 return Err(if withheld { untrusted(name) } else { unknown(name) });
             }
         }
-        let notes = match all.is_empty() && self.withheld().is_empty() || self.loaded.trust.uses_project() {
+        let mut notes = match all.is_empty() && self.withheld().is_empty() || self.loaded.trust.uses_project()
+        {
             true => Vec::new(),
             false => UNTRUSTED.into_iter().chain([HOW_TO_TRUST]).map(str::to_owned).collect(),
         };
+        notes.extend(mcp::switches_problem(&self.loaded));
+        for server in &all {
+            notes.extend(server.remarks.iter().map(|remark| format!("{}: {remark}", server.name)));
+        }
         let reports = self.reports(&all, most)?;
-        let rows = all.iter().filter(|server| !server.is_overlay()).map(|server| row(server, &reports));
-        Ok((rows.collect(), notes))
+        // An entry that only adjusts another server is not a server, unless the user asks for it.
+        let shown = all.iter().filter(|server| name.is_some() || !server.is_overlay());
+        Ok((shown.map(|server| row(server, &reports)).collect(), notes))
     }
 
     /// Signs in.
@@ -381,6 +380,24 @@ fn refused(error: &EditError) -> Failure {
     }
 }
 
+/// Refuses what the transport would not use.
+fn refuse_unused(server: &NewServer) -> Result<(), Failure> {
+    let unused = match server.transport {
+        ServerTransport::Stdio => [("`--header`", !server.headers.is_empty()), ("", false)],
+        ServerTransport::Sse | ServerTransport::Http => {
+            [("`--env`", !server.env.is_empty()), ("an argument after the URL", !server.args.is_empty())]
+        }
+    };
+    let Some((what, _)) = unused.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let transport = server.transport.word();
+    let text = format!("{what} does not apply to `--transport {transport}`");
+    let hint = match server.transport {
+        ServerTransport::Stdio => "for a remote server, add `--transport http`",
+        ServerTransport::Sse | ServerTransport::Http => "use `--header` for a remote server",
+    };
+    Err(Failure::new(ExitKind::Failure, text).hint(hint))
+}
+
 /// The entry for settings: nothing that was not given.
 fn entry(server: &NewServer) -> Value {
     let mut entry = Map::new();
@@ -424,7 +441,10 @@ fn entry(server: &NewServer) -> Value {
 fn why(unused: &Unused) -> String {
     match unused {
         Unused::Blocked(why) | Unused::Disabled(why) | Unused::Invalid(why) => why.clone(),
-        Unused::Overlay => "its entry has neither a command nor a URL".to_owned(),
+        Unused::Overlay => {
+            "its entry has neither a command nor a URL, and the extension that defines it is not active"
+                .to_owned()
+        }
     }
 }
 

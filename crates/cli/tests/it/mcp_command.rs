@@ -94,7 +94,7 @@ fn the_list_is_live_parallel_and_limited() {
     slow["timeout"] = json!(1500);
     let home = TestHome::new().settings(json!({
         "mcpServers": {"good": patient("plain"), "slow": slow, "slow2": slow, "dead": {"command": "/nonexistent"},
-            "off": server_entry("plain"), "tuned": {"includeTools": ["x"]}},
+            "off": server_entry("plain")},
         "mcp": {"excluded": ["off"]},
     }));
     let list = run(&home, &["list"]);
@@ -135,8 +135,93 @@ fn servers_are_switched_off_and_on() {
         said(&home, &["disable", "Srv", "--session"]),
         "✓ MCP server 'Srv' disabled for this session.\n"
     );
-    assert!(said(&home, &["enable", "b"]).contains("is blocked by mcp.excluded"));
-    assert!(said(&home, &["enable", "nosuch"]).contains("Error: Server 'nosuch' not found."));
+    for (args, expected) in [
+        (["enable", "b"], "is blocked by mcp.excluded"),
+        (["enable", "nosuch"], "Server 'nosuch' not found. Use 'pollux mcp list'"),
+        (["disable", "nosuch"], "Server 'nosuch' not found. Use 'pollux mcp list'"),
+    ] {
+        let refused = run(&home, &args);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{args:?}");
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_damaged_list_of_disabled_servers_starts_none_and_says_so() {
+    let home = TestHome::new()
+        .settings(json!({"mcpServers": {"srv": patient("plain"), "other": patient("plain")}}))
+        .home_file(".gemini/mcp-server-enablement.json", "{\"srv\": {\"enabled\": fal");
+    let list = run(&home, &["list"]);
+    assert_eq!(list.code, Some(0), "{}", list.stderr);
+    assert!(list.stdout.contains("○ srv: ") && list.stdout.contains("○ other: "), "{}", list.stdout);
+    let line = "mcp-server-enablement.json` cannot be read (line 1: ";
+    assert_eq!(list.stderr.matches(line).count(), 1, "{}", list.stderr);
+    assert!(list.stderr.contains("Fix the file, or delete it to enable all servers."), "{}", list.stderr);
+    let test = run(&home, &["test", "srv"]);
+    assert_eq!(test.code, Some(1), "{}", test.stderr);
+    assert!(test.stderr.contains("Server 'srv' is not started: "), "{}", test.stderr);
+    assert_eq!(run(&home, &["enable", "srv"]).code, Some(1));
+}
+
+#[test]
+fn an_entry_without_command_and_url_is_invalid_unless_it_adjusts_an_extensions_server() {
+    let extension = json!({"name": "e", "version": "1.0.0", "mcpServers": {"tuned": {"command": "x"}}});
+    let home = TestHome::new()
+        .settings(json!({
+            "mcpServers": {"empty": {"command": ""}, "typo": {"comand": "x"}, "tuned": {"includeTools": ["x"]}},
+            "extensions": {"disabled": ["e"]},
+        }))
+        .home_file(".gemini/extensions/e/gemini-extension.json", &extension.to_string());
+    let list = run(&home, &["list"]);
+    assert_eq!(
+        list.stdout,
+        "Configured MCP servers:\n\n✗ empty: no command or URL - Disconnected\n\
+         ✗ typo: no command or URL - Disconnected\n"
+    );
+    assert!(list.stderr.contains("typo: Invalid configuration: missing httpUrl"), "{}", list.stderr);
+    for (name, expected) in [
+        ("empty", "missing httpUrl"),
+        ("typo", "missing httpUrl"),
+        ("tuned", "the extension that defines it is not active"),
+    ] {
+        let test = run(&home, &["test", name]);
+        assert_eq!((test.code, test.stdout.as_str()), (Some(1), ""), "{name}");
+        assert!(test.stderr.contains(expected), "{}", test.stderr);
+    }
+}
+
+#[test]
+fn a_header_that_is_not_sent_is_named() {
+    let server = json!({"url": "http://127.0.0.1:1/mcp", "headers": {"X-Y": "$UNSETVAR"}});
+    let home = TestHome::new().settings(json!({"mcpServers": {"srv": server}}));
+    let list = run(&home, &["list"]);
+    let line = "srv: header `X-Y` is not sent because `$UNSETVAR` is not set";
+    assert_eq!(list.stderr.matches(line).count(), 1, "{}", list.stderr);
+}
+
+#[test]
+fn an_option_that_does_not_apply_to_the_transport_is_refused() {
+    let home = TestHome::new();
+    for (args, expected) in [
+        (
+            &["add", "-t", "http", "-e", "A=b", "n", "https://e/mcp"][..],
+            "`--env` does not apply to `--transport http`",
+        ),
+        (
+            &["add", "-t", "sse", "-e", "A=b", "n", "https://e/mcp"],
+            "`--env` does not apply to `--transport sse`",
+        ),
+        (
+            &["add", "-t", "stdio", "-H", "A: b", "n", "srv"],
+            "`--header` does not apply to `--transport stdio`",
+        ),
+        (&["add", "-t", "http", "n", "https://e/mcp", "x"], "an argument after the URL does not apply"),
+    ] {
+        let refused = run(&home, args);
+        assert_eq!((refused.code, refused.stdout.as_str()), (Some(1), ""), "{args:?}");
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    }
+    assert!(!home.project().join(".gemini/settings.json").exists());
 }
 
 #[test]

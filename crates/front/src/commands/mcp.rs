@@ -66,15 +66,11 @@ impl Front<'_, '_> {
         }
         let done = self.subcommand(&["mcp", if on { "enable" } else { "disable" }, name]);
         if let Err(failure) = done.result {
-            self.ui.error(&failure.message());
+            self.ui.error(&failure.message().replace("'pollux mcp list'", "/mcp list"));
             return CommandOutcome::Continue;
         }
         // On screen the signs are the screen's own.
         let text = done.out.trim_end();
-        if let Some(problem) = text.strip_prefix("Error: ") {
-            self.ui.error(&problem.replace("'pollux mcp list'", "/mcp list"));
-            return CommandOutcome::Continue;
-        }
         self.reopen(Reopen::noting(text.strip_prefix("✓ ").unwrap_or(text)))
     }
 
