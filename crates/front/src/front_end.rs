@@ -165,6 +165,11 @@ pub trait FrontEnd {
     /// Keeps an input until the next prompt is awaited.
     fn defer(&mut self, input: Input);
 
+    /// Whether the front end logged a prompt when it was queued. It answers once for each prompt, when that is sent.
+    fn has_logged(&mut self, _typed: &str) -> bool {
+        false
+    }
+
     /// Asks for an approval; `None` where the answer comes as [`Input::Decide`].
     fn ask_approval<'a>(&'a mut self, _request: &'a ApprovalRequest) -> Option<Pending<'a, ApprovalAnswer>> {
         None

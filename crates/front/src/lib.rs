@@ -239,6 +239,7 @@ async fn converse(
         mode,
         model,
         proposal: Vec::new(),
+        logged: Vec::new(),
         stats,
         receipt,
         started,
@@ -307,6 +308,8 @@ struct Front<'a, 'b> {
     model: String,
     /// Calls to propose before the first prompt.
     proposal: Vec<Part>,
+    /// Prompts that wait and are logged.
+    logged: Vec<String>,
     stats: Stats,
     receipt: Receipt,
     started: Instant,

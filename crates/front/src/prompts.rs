@@ -230,6 +230,22 @@ impl Front<'_, '_> {
         }
     }
 
+    /// Logs a prompt that is sent, unless it was logged when it was queued.
+    pub(crate) fn log_sent(&mut self, typed: &str) {
+        if let Some(place) = self.logged.iter().position(|logged| logged == typed) {
+            self.logged.remove(place);
+        } else if !self.ui.has_logged(typed) {
+            self.log_prompt(typed);
+        }
+    }
+
+    /// Logs a prompt. One that waits for a turn is logged before it is sent: until then, no other file contains it.
+    pub(crate) fn log_prompt(&mut self, typed: &str) {
+        if let Some(problem) = self.turn.log_prompt(typed) {
+            self.ui.error(&problem);
+        }
+    }
+
     /// A prompt with its custom command, skill and files expanded; `None` if that failed or was cancelled.
     pub(crate) async fn read_prompt(
         &mut self,
@@ -237,9 +253,7 @@ impl Front<'_, '_> {
         conversation: &pollux_host::Conversation,
     ) -> Option<Op> {
         let Typed { text: typed, parts: attached, .. } = typed;
-        if let Some(problem) = self.turn.log_prompt(&typed) {
-            self.ui.error(&problem);
-        }
+        self.log_sent(&typed);
         self.ui.turn_started(&typed);
         let cancel = CancellationToken::new();
         let command = match conversation.invocation(&typed, self.turn, self.mode).await {

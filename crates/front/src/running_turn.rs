@@ -39,6 +39,7 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
     /// The turn has ended: a prompt that did not reach the queue of the session is the next one, and is answered then.
     pub(super) fn end(self) {
         for (id, typed) in self.steering.into_prompts() {
+            self.front.logged.push(typed.text.clone());
             self.front.ui.defer(Input::Queue(id, Box::new(typed)));
         }
     }
@@ -64,11 +65,9 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
                 let answer = self.front.ui.ask_approval(request).await?;
                 return Some(TurnRequest::Ask(Op::Decide { call: request.call.clone(), answer }));
             }
-            // What the turn does not get is sent as a prompt, and logged then.
+            // What the turn does not get is sent as a prompt.
             Event::Steered { typed, by, .. } if self.front.remote.as_ref().is_none_or(|own| own == by) => {
-                if let Some(problem) = self.front.turn.log_prompt(typed) {
-                    self.front.ui.error(&problem);
-                }
+                self.front.log_sent(typed);
             }
             Event::TurnEnded(end) => self.front.ui.turn_ended(end),
             _ => {}
@@ -119,6 +118,7 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
                 }
                 Input::Steer(id, typed) => self.steering.add(id, typed.into(), Destination::Turn),
                 Input::Queue(id, typed) if is_prompt(&typed) => {
+                    self.front.log_prompt(&typed.text);
                     self.steering.add(id, *typed, Destination::Queue);
                 }
                 Input::Queue(id, _) => {

@@ -319,6 +319,10 @@ impl UserInterface {
         self.front_end.defer(input);
     }
 
+    pub(super) fn has_logged(&mut self, typed: &str) -> bool {
+        self.front_end.has_logged(typed)
+    }
+
     pub(super) fn present(&mut self, choice: Choice) {
         self.front_end.present(choice);
     }

@@ -166,6 +166,10 @@ fn what_is_sent_while_the_model_works_joins_its_turn() {
         .expect("Queued until the turn ends");
     screen.say("use tabs, see @notes.txt please").expect("Sent with the next request");
     screen.say("and @gone.txt").expect("`@gone.txt` in the prompt was not read");
+    // A program that is killed now loses none of them.
+    let log = || fs::read_to_string(state_folders(&scene, "logs.json").pop().unwrap()).unwrap();
+    let waiting = ["and spaces", "use tabs, see @notes.txt please", "and @gone.txt"];
+    until("what waits is logged", || waiting.iter().all(|text| log().contains(text)));
     fs::write(scene.home.project().join("go.txt"), "").unwrap();
     // It goes with the next request that the session makes; until then the turn lasts.
     screen.expect_gone("Sent with").expect_anywhere("> use tabs, see @notes.txt please");
@@ -179,8 +183,8 @@ fn what_is_sent_while_the_model_works_joins_its_turn() {
     );
     assert_eq!(last(&scene, 3), "and spaces");
     // Each text is in the history once, also the one that was taken back and sent later.
-    let log = fs::read_to_string(state_folders(&scene, "logs.json").pop().unwrap()).unwrap();
-    for text in ["and spaces", "use tabs, see @notes.txt please", "and @gone.txt"] {
+    let log = log();
+    for text in waiting {
         assert_eq!(log.matches(&format!("\"message\": \"{text}\"")).count(), 1, "{text}: {log}");
     }
 }

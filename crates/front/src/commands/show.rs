@@ -27,7 +27,13 @@ impl Front<'_, '_> {
             "/stats" | "/usage" => self.show_stats(""),
             "/help" | "/?" => self.ui.note(&super::help()),
             "/vim" => self.vim(),
-            _ => self.ui.defer(Input::Said(typed)),
+            line => {
+                if !self.ui.is_screen() && matches!(super::read(line), super::TypedLine::Prompt) {
+                    self.log_prompt(&typed);
+                    self.logged.push(typed.clone());
+                }
+                self.ui.defer(Input::Said(typed));
+            }
         }
         None
     }
