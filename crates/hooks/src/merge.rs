@@ -8,20 +8,27 @@ use std::collections::BTreeSet;
 use pollux_domain::JsonObject;
 use serde_json::{Value, json};
 
-use crate::answer::HookAnswer;
+use crate::answer::{Decision, HookAnswer};
 use crate::event::Event;
 
 /// Combines answers, given in the order of the hooks.
 pub(crate) fn merge(event: Event, answers: &[&HookAnswer]) -> HookAnswer {
     let decision = answers.iter().map(|answer| answer.decision).max().unwrap_or_default();
+    let stop = answers.iter().any(|answer| answer.stop);
     // Only the hooks that caused the decision explain it.
     let deciding = answers.iter().filter(|answer| answer.decision == decision);
+    let explains = |answer: &HookAnswer| match (stop, decision) {
+        (true, _) => answer.stop,
+        (false, Decision::Ask | Decision::Deny) => answer.decision == decision,
+        (false, Decision::None | Decision::Allow) => true,
+    };
+    let explaining = answers.iter().filter(|answer| explains(answer));
     let mut merged = HookAnswer {
-        stop: answers.iter().any(|answer| answer.stop),
+        stop,
         stop_reason: joined(answers.iter().filter(|answer| answer.stop).map(|answer| &answer.stop_reason)),
         decision,
         reason: joined(deciding.map(|answer| &answer.reason)),
-        system_message: joined(answers.iter().map(|answer| &answer.system_message)),
+        system_message: joined(explaining.map(|answer| &answer.system_message)),
         suppress_output: answers.iter().any(|answer| answer.suppress_output),
         specific: JsonObject::new(),
         chose_foreign_model: false,
@@ -97,7 +104,6 @@ fn tool_config<'a>(configs: impl Iterator<Item = &'a Value>) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::Decision;
 
     fn answer(decision: Decision, reason: &str) -> HookAnswer {
         HookAnswer {
@@ -126,6 +132,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_hook_that_allows_does_not_explain_a_block() {
+        let fine =
+            HookAnswer { system_message: Some("lint is fine".to_owned()), ..answer(Decision::Allow, "") };
+        let deny = answer(Decision::Deny, "not on production");
+        let merged = merge(Event::BeforeAgent, &[&fine, &deny]);
+        assert_eq!((merged.system_message, merged.reason.as_deref()), (None, Some("not on production")));
+        assert_eq!(merge(Event::BeforeAgent, &[&fine]).system_message.as_deref(), Some("lint is fine"));
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::index::error::IndexError;
 use crate::redaction::Tombstone;
 use crate::state::StateError;
 
+/// The name of the list in the folder of an agent or a workspace.
+pub(crate) const FILE: &str = "forgotten.json";
+
 /// Paths, sessions, and phrases without their words.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Forgotten {
@@ -53,6 +56,12 @@ impl Forgotten {
     pub(crate) fn extend(&mut self, other: Self) {
         other.wire.paths.iter().for_each(|path| self.add_path(path));
         other.phrases.into_iter().for_each(|phrase| self.add_phrase(phrase));
+    }
+
+    /// The same without notes, whose paths mean other files in another workspace.
+    pub(crate) fn without_notes(mut self) -> Self {
+        self.wire.paths.retain(|path| path.starts_with("sessions/"));
+        self
     }
 
     pub(crate) fn add_path(&mut self, path: &str) {

@@ -423,13 +423,10 @@ fn sentence(text: &str) -> Option<String> {
     (!line.trim().is_empty() && !is_command).then(|| line.trim().to_owned())
 }
 
-/// Drops the least confident and oldest entries over the limit. Undated ones are hand-written and stay.
+/// Drops the least confident and oldest entries over the limit. Those without an id are hand-written and stay.
 fn evict(page: &mut Page, category: Category) {
-    let mut dated: Vec<(usize, Item)> = page
-        .items()
-        .into_iter()
-        .filter(|(_, item)| item.category == category && item.date.is_some())
-        .collect();
+    let mut dated: Vec<(usize, Item)> =
+        page.items().into_iter().filter(|(_, item)| item.category == category && item.id.is_some()).collect();
     let excess = dated.len().saturating_sub(MAX_IN_CATEGORY);
     dated.sort_by(|(_, a), (_, b)| a.confidence.cmp(&b.confidence).then(a.date.cmp(&b.date)));
     let gone: Vec<usize> = dated.into_iter().take(excess).map(|(line, _)| line).collect();

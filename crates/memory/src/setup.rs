@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::files;
-use pollux_domain::JsonObject;
 use pollux_domain::embedding::{Embedder, Origin};
 use pollux_domain::time::Clock;
 use serde_json::Value;
 
-use crate::forgotten::Forgotten;
+use crate::forgotten::{self, Forgotten};
 use crate::index::error::IndexError;
 use crate::index::identity::Identity;
 use crate::learnings::Learnings;
@@ -20,11 +19,10 @@ use crate::source::Source;
 use crate::source::notes::{self, NotePlaces};
 use crate::source::sessions::{self, Sorted};
 use crate::state::{self, AgentDir};
-use crate::workspace::{Belonging, Space, WorkspaceId};
+use crate::workspace::{Belonging, Space, WorkspaceId, folders};
 
 /// Stands for the workspace in the place of an index.
 const WORKSPACE: &str = "{workspace}";
-const FORGOTTEN: &str = "forgotten.json";
 
 /// The configuration of a memory.
 pub struct Setup {
@@ -89,21 +87,30 @@ impl Setup {
 
     /// What is forgotten in every workspace.
     pub(crate) fn agent_forgotten_file(&self) -> PathBuf {
-        self.agent.agent_dir().join(FORGOTTEN)
+        self.agent.agent_dir().join(forgotten::FILE)
     }
 
     /// What is forgotten in this one.
     pub(crate) fn own_forgotten_file(&self) -> PathBuf {
         match self.space {
-            Space::Workspace => self.id().folder(&self.agent).join(FORGOTTEN),
+            Space::Workspace => self.id().folder(&self.agent).join(forgotten::FILE),
             Space::Shared | Space::Unassigned => self.agent_forgotten_file(),
         }
     }
 
     pub(crate) fn forgotten(&self) -> Result<Forgotten, IndexError> {
         let mut forgotten = Forgotten::read(&self.agent_forgotten_file())?;
-        if self.space == Space::Workspace {
-            forgotten.extend(Forgotten::read(&self.own_forgotten_file())?);
+        match self.space {
+            Space::Workspace => forgotten.extend(Forgotten::read(&self.own_forgotten_file())?),
+            // What was forgotten in one of them must not come back where all are searched.
+            Space::Shared => {
+                let own = self.id().folder(&self.agent);
+                forgotten.extend(Forgotten::read(&own.join(forgotten::FILE))?);
+                for folder in folders(&self.agent).filter(|folder| *folder != own) {
+                    forgotten.extend(Forgotten::read(&folder.join(forgotten::FILE))?.without_notes());
+                }
+            }
+            Space::Unassigned => {}
         }
         Ok(forgotten)
     }
@@ -160,7 +167,7 @@ impl Setup {
     /// The ids of sessions shared with other people.
     pub(crate) fn shared_sessions(&self) -> HashSet<String> {
         let text = files::read_text(&self.agent.store_file()).ok().flatten().unwrap_or_default();
-        let store: JsonObject = serde_json::from_str(&text).unwrap_or_default();
+        let store = crate::store::parse(&text).unwrap_or_default();
         let shared = store.iter().filter(|(key, _)| SessionKey::parse(key, self.agent.id()).is_shared());
         shared
             .filter_map(|(_, entry)| entry.get("sessionId").and_then(Value::as_str).map(str::to_owned))

@@ -108,7 +108,7 @@ impl SessionStore {
         let pruned = prune::hook_sessions(&mut store, self.clock.now());
         self.write(&store)?;
         for entry in pruned {
-            self.remove_transcript(&entry);
+            self.remove_transcript(&entry, &store);
         }
         Ok(result)
     }
@@ -169,10 +169,13 @@ impl SessionStore {
     }
 
     /// The transcript of a session that was dropped, if it is one of ours and lies here.
-    fn remove_transcript(&self, entry: &Value) {
+    fn remove_transcript(&self, entry: &Value, store: &JsonObject) {
         let Some(folder) = self.file.parent() else { return };
-        let id = entry.get("sessionId").and_then(Value::as_str).unwrap_or_default();
-        if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        let id_of =
+            |entry: &Value| entry.get("sessionId").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let id = id_of(entry);
+        let is_used = store.values().any(|kept| id_of(kept) == id);
+        if !is_used && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             // It may never have had one. Its rows leave the index with the next sync.
             let _ = fs::remove_file(folder.join(format!("{id}.jsonl")));
         }
@@ -189,7 +192,7 @@ fn millis(duration: Duration) -> i64 {
 }
 
 /// The store in a text; `None` when it is something else. Old names of fields become the new ones.
-fn parse(text: &str) -> Option<JsonObject> {
+pub(crate) fn parse(text: &str) -> Option<JsonObject> {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Some(JsonObject::new());

@@ -12,6 +12,8 @@ use pollux_config::files::{self, FileError, Mode};
 use pollux_config::paths::sha256_hex;
 use serde::{Deserialize, Serialize};
 
+use crate::forgotten::{self, Forgotten};
+use crate::index::error::IndexError;
 use crate::source::sessions;
 use crate::state::AgentDir;
 
@@ -93,11 +95,16 @@ pub(crate) fn register(agent: &AgentDir, id: &WorkspaceId) -> Result<(), FileErr
     Card { version: 1, path: id.root.to_string_lossy().into_owned(), formerly: Vec::new() }.write(&folder)
 }
 
+/// The folders of all workspaces.
+pub(crate) fn folders(agent: &AgentDir) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(agent.workspaces_dir()).into_iter().flatten();
+    entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir())
+}
+
 /// Every workspace that the agent has an index for.
 pub(crate) fn registered(agent: &AgentDir) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(agent.workspaces_dir()).into_iter().flatten().filter_map(Result::ok);
-    let mut paths: Vec<PathBuf> =
-        entries.filter_map(|entry| Card::read(&entry.path())).map(|card| PathBuf::from(card.path)).collect();
+    let cards = folders(agent).filter_map(|folder| Card::read(&folder));
+    let mut paths: Vec<PathBuf> = cards.map(|card| PathBuf::from(card.path)).collect();
     paths.sort();
     paths
 }
@@ -111,6 +118,8 @@ pub enum AdoptError {
     Unknown { path: PathBuf },
     #[error(transparent)]
     File(#[from] FileError),
+    #[error(transparent)]
+    Forgotten(#[from] IndexError),
 }
 
 impl AdoptError {
@@ -121,6 +130,7 @@ impl AdoptError {
             }
             Self::Unknown { .. } => Some("use the path the folder had when its sessions ran"),
             Self::File(_) => None,
+            Self::Forgotten(error) => error.hint(),
         }
     }
 }
@@ -151,6 +161,12 @@ pub fn adopt(agent: &AgentDir, workspace: &Path, former: &Path) -> Result<usize,
             card.formerly.push(path);
         }
     }
+    // What was forgotten there stays forgotten; first, because the rest is found only behind the card.
+    let former = Forgotten::read(&WorkspaceId::of(former).folder(agent).join(forgotten::FILE))?;
+    let list = folder.join(forgotten::FILE);
+    let mut forgotten = Forgotten::read(&list)?;
+    forgotten.extend(former);
+    forgotten.write(&list)?;
     card.write(&folder)?;
     Ok(count)
 }

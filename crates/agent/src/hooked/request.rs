@@ -118,6 +118,12 @@ fn narrow(request: &mut ModelRequest, config: &ToolConfig) {
     let allowed: Vec<&str> = config.allowed.iter().map(|name| canonical_tool_name(name)).collect();
     let is_declared = |name: &&&str| request.tools.iter().any(|spec| spec.name == **name);
     let named: Vec<&&str> = allowed.iter().filter(is_declared).collect();
+    // Names that no tool has must not open all of them.
+    if config.mode == ToolMode::Any && named.is_empty() && !allowed.is_empty() {
+        request.tools = Vec::new();
+        request.settings.tool_choice = Setting::Inherit;
+        return;
+    }
     let calling = match config.mode {
         ToolMode::Auto => ToolChoice::Auto,
         ToolMode::None => ToolChoice::None,
@@ -193,6 +199,7 @@ mod tests {
         let both = ToolChoice::Allowed { names: all(), required: true };
         assert_eq!(narrowed(ToolMode::Any, &["glob", "grep_search"]), (Setting::Set(both), all()));
         assert_eq!(narrowed(ToolMode::Any, &[]), (Setting::Set(ToolChoice::Required), all()));
+        assert_eq!(narrowed(ToolMode::Any, &["nosuch"]), (Setting::Inherit, vec![]));
         assert_eq!(narrowed(ToolMode::None, &["glob"]), (Setting::Set(ToolChoice::None), all()));
     }
 }

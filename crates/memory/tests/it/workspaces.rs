@@ -345,3 +345,21 @@ async fn a_changed_way_to_cut_is_out_of_date() {
     let (memory, _) = scratch.synced().await;
     assert!(!memory.status().await.unwrap().dirty);
 }
+
+#[tokio::test]
+async fn what_was_forgotten_stays_forgotten_where_all_workspaces_are_searched_and_after_a_move() {
+    let (a, b) = two();
+    a.note("memory/n.md", "the kumquat launch is on friday");
+    let (memory, _) = a.synced().await;
+    memory.forget(Forget::Phrase("kumquat launch".into()), false).await.unwrap();
+    memory.close().await;
+    let shared = a.with_space(Space::Shared);
+    assert!(ask(&shared.synced().await.0, "kumquat").await.hits.is_empty());
+    b.note("memory/n.md", "the kumquat launch was moved");
+    assert!(ask(&b.with_space(Space::Shared).synced().await.0, "kumquat").await.hits.is_empty());
+    let old = a.workspace().canonicalize().unwrap();
+    std::fs::rename(&old, a.root().join("moved")).unwrap();
+    let moved = a.beside("moved");
+    adopt(&moved.agent(), &moved.workspace(), &old).unwrap();
+    assert!(ask(&moved.synced().await.0, "kumquat").await.hits.is_empty());
+}
