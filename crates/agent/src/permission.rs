@@ -226,9 +226,14 @@ async fn agree(session: &Session, answer: &ApprovalAnswer, request: &Request<'_>
         }
         _ => return,
     };
-    if let Err(error) = session.authority.approvals.agreed.agree(server, &tools, saved) {
-        session.notice(Severity::Warning, NoticeCode::Policy, error.to_string()).await;
-    }
+    let problem = match session.authority.approvals.agreed.agree(server, &tools, saved) {
+        Ok(None) => return,
+        Ok(Some(aside)) => {
+            format!("the earlier tool approvals could not be read and are now in `{}`", aside.display())
+        }
+        Err(error) => error.to_string(),
+    };
+    session.notice(Severity::Warning, NoticeCode::Policy, problem).await;
 }
 
 /// A hook can require approval in every mode; denials by rules stay.

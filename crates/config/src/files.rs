@@ -137,6 +137,16 @@ pub fn replace_with(
     mode: Mode,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> Result<(), FileError> {
+    replace_if(path, mode, fill, || Ok(()))
+}
+
+/// As [`replace_with`], with a last check when the new content is on the disk; if it fails, the old content stays.
+pub(crate) fn replace_if(
+    path: &Path,
+    mode: Mode,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+    check: impl FnOnce() -> io::Result<()>,
+) -> Result<(), FileError> {
     if let Some(refused) = output::not_replaceable(path) {
         return Err(refused);
     }
@@ -153,6 +163,7 @@ pub fn replace_with(
         temp.as_file().set_permissions(old.permissions()).map_err(write)?;
     }
     temp.as_file().sync_all().map_err(write)?;
+    check().map_err(write)?;
     temp.persist(&target).map_err(|error| write(error.error))?;
     // The new content is in place, so this must not look as if the old one were.
     let _ = sync_folder(folder);

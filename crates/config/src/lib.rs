@@ -10,6 +10,7 @@ pub mod agent_name;
 pub mod budget;
 pub mod credential_variables;
 pub mod dotenv;
+pub mod edit_file;
 pub mod env;
 pub mod files;
 pub mod groups;

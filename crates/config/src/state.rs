@@ -1,44 +1,38 @@
 //! Persistent state: counters of shown messages, and the installation id.
 
+use std::path::PathBuf;
+
 use serde_json::{Map, Value};
 
+use crate::edit_file::{ObjectError, change_object, read_object};
 use crate::files::{self, FileError, FileLock, LockError, Mode};
-use crate::jsonc;
 use crate::paths::Home;
 
 /// Used when the id can be neither read nor written; upstream's constant.
 const FALLBACK_ID: &str = "123456789";
 
-/// Why the state was not saved.
+/// Why the installation id was not saved.
 #[derive(Debug, thiserror::Error)]
-pub enum StateError {
+enum StateError {
     #[error(transparent)]
     Lock(#[from] LockError),
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// The content of `state.json`; a missing or broken file counts as empty.
+/// The content of `state.json`; a missing or damaged file counts as empty. It grants and counts, so what cannot be read
+/// is not granted.
 pub fn read(home: &Home) -> Map<String, Value> {
-    let text = files::read_text(&home.state_file()).ok().flatten().unwrap_or_default();
-    match jsonc::parse(&text).map(|document| document.value) {
-        Ok(Value::Object(map)) => map,
-        Ok(_) | Err(_) => Map::new(),
-    }
+    read_object(&home.state_file()).unwrap_or_default()
 }
 
-/// Changes `state.json` under its lock; keys that the change does not touch stay.
-pub fn update(home: &Home, change: impl FnOnce(&mut Map<String, Value>)) -> Result<(), StateError> {
-    let file = home.state_file();
-    let _lock = FileLock::acquire(&file)?;
-    let old = read(home);
-    let mut new = old.clone();
-    change(&mut new);
-    if new == old {
-        return Ok(());
-    }
-    let text = format!("{:#}", Value::Object(new));
-    Ok(files::replace(&file, text.as_bytes(), Mode::Private)?)
+/// Changes `state.json` under its lock; keys that the change does not touch stay. A damaged file is moved aside; returns
+/// its new path.
+pub fn update(
+    home: &Home,
+    change: impl FnMut(&mut Map<String, Value>),
+) -> Result<Option<PathBuf>, ObjectError> {
+    change_object(&home.state_file(), change)
 }
 
 /// This installation's id, made at the first call.

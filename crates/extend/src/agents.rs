@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::extension::Extension;
 use crate::frontmatter::{self, FrontMatterError};
 
-pub use acknowledged::{AcknowledgeError, Acknowledgements};
+pub use acknowledged::Acknowledgements;
 pub use inputs::inputs_for;
 pub use pollux_config::agent_name::same_agent as same_name;
 pub use registry::{AgentEntry, AgentSettings, Registry, Sources, Status};

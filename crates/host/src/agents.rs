@@ -345,10 +345,15 @@ impl AgentSet {
         let Status::Unacknowledged { hash } = &entry.status else {
             return Ok(format!("Agent \"{name}\" does not need approval.\n"));
         };
-        Acknowledgements::read(self.loaded.home.gemini_dir())
+        let moved = Acknowledgements::read(self.loaded.home.gemini_dir())
             .agree(self.loaded.project.root(), &name, hash)
             .map_err(|error| Failure::from_error(ExitKind::Failure, &error))?;
-        Ok(format!("Agent \"{name}\" is approved for this project in its current form.\n"))
+        let mut message = format!("Agent \"{name}\" is approved for this project in its current form.\n");
+        if let Some(aside) = moved {
+            let aside = aside.display();
+            message.push_str(&format!("Earlier approvals could not be read; they are now in `{aside}`.\n"));
+        }
+        Ok(message)
     }
 }
 

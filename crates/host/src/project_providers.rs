@@ -39,5 +39,5 @@ pub fn decide(loaded: &Loaded, provider: &str, allowed: bool) -> Result<(), Fail
         object(entry);
         entry[provider] = Value::Bool(allowed);
     });
-    result.map_err(|error| Failure::from_error(ExitKind::Failure, &error))
+    result.map(drop).map_err(|error| Failure::from_error(ExitKind::Failure, &error))
 }

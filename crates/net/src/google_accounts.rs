@@ -1,9 +1,9 @@
 //! `google_accounts.json`: the active and earlier Google accounts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
-use serde_json::{Value, json};
+use pollux_config::edit_file::{ObjectError, change_object, read_object};
+use serde_json::{Map, Value, json};
 
 const FILE: &str = "google_accounts.json";
 
@@ -14,29 +14,22 @@ pub struct GoogleAccounts {
     pub old: Vec<String>,
 }
 
-/// Why the accounts could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum AccountsError {
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error(transparent)]
-    Lock(#[from] LockError),
-}
-
 impl GoogleAccounts {
     /// What the file says; one that cannot be understood says nothing.
     pub fn read(gemini_dir: &Path) -> Self {
-        let text = files::read_text(&gemini_dir.join(FILE)).ok().flatten().unwrap_or_default();
-        let value: Value = serde_json::from_str(&text).unwrap_or_default();
-        let old = value.get("old").and_then(Value::as_array).into_iter().flatten();
+        Self::of(&read_object(&gemini_dir.join(FILE)).unwrap_or_default())
+    }
+
+    fn of(object: &Map<String, Value>) -> Self {
+        let old = object.get("old").and_then(Value::as_array).into_iter().flatten();
         Self {
-            active: value.get("active").and_then(Value::as_str).map(str::to_owned),
+            active: object.get("active").and_then(Value::as_str).map(str::to_owned),
             old: old.filter_map(Value::as_str).map(str::to_owned).collect(),
         }
     }
 
-    /// Makes an account the active one.
-    pub fn activate(gemini_dir: &Path, email: &str) -> Result<(), AccountsError> {
+    /// Makes an account the active one. Returns the path to which a damaged file was moved.
+    pub fn activate(gemini_dir: &Path, email: &str) -> Result<Option<PathBuf>, ObjectError> {
         Self::change(gemini_dir, |accounts| {
             accounts.retire();
             accounts.old.retain(|known| known != email);
@@ -44,12 +37,12 @@ impl GoogleAccounts {
         })
     }
 
-    /// Clears the active account.
-    pub fn sign_out(gemini_dir: &Path) -> Result<(), AccountsError> {
-        if Self::read(gemini_dir).active.is_none() {
-            return Ok(());
+    /// Clears the active account. Returns the path to which a damaged file was moved: it may name one.
+    pub fn sign_out(gemini_dir: &Path) -> Result<Option<PathBuf>, ObjectError> {
+        match read_object(&gemini_dir.join(FILE)) {
+            Ok(object) if Self::of(&object).active.is_none() => Ok(None),
+            Ok(_) | Err(_) => Self::change(gemini_dir, Self::retire),
         }
-        Self::change(gemini_dir, Self::retire)
     }
 
     fn retire(&mut self) {
@@ -60,18 +53,20 @@ impl GoogleAccounts {
         }
     }
 
-    fn change(gemini_dir: &Path, change: impl FnOnce(&mut Self)) -> Result<(), AccountsError> {
-        let path = gemini_dir.join(FILE);
-        let _lock = FileLock::acquire(&path)?;
-        let mut accounts = Self::read(gemini_dir);
-        change(&mut accounts);
-        let text = format!("{:#}", json!({"active": accounts.active, "old": accounts.old}));
-        Ok(files::replace(&path, text.as_bytes(), Mode::Private)?)
+    fn change(gemini_dir: &Path, change: impl Fn(&mut Self)) -> Result<Option<PathBuf>, ObjectError> {
+        change_object(&gemini_dir.join(FILE), |object| {
+            let mut accounts = Self::of(object);
+            change(&mut accounts);
+            object.insert("active".to_owned(), json!(accounts.active));
+            object.insert("old".to_owned(), json!(accounts.old));
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pollux_config::files::{self, Mode};
+
     use super::*;
 
     #[test]
@@ -89,6 +84,22 @@ mod tests {
         let text = files::read_text(&dir.join(FILE)).unwrap().unwrap();
         assert_eq!(text, "{\n  \"active\": null,\n  \"old\": [\n    \"b@x\",\n    \"a@x\"\n  ]\n}");
         files::replace(&dir.join(FILE), b"[", Mode::Private).unwrap();
+        assert_eq!(GoogleAccounts::read(dir), GoogleAccounts::default());
+    }
+    #[test]
+    fn unknown_fields_stay_and_a_damaged_file_is_kept_under_another_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (dir, file) = (folder.path(), folder.path().join(FILE));
+        let known = "\u{feff}{\"active\": \"a@x\", \"old\": [], \"tier\": {\"a@x\": \"pro\"}}";
+        files::replace(&file, known.as_bytes(), Mode::Private).unwrap();
+        assert_eq!(GoogleAccounts::activate(dir, "b@x").unwrap(), None);
+        let text = files::read_text(&file).unwrap().unwrap();
+        let now = json!({"active": "b@x", "old": ["a@x"], "tier": {"a@x": "pro"}});
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), now);
+        let torn = "{\"active\": \"b@x\", \"ol";
+        files::replace(&file, torn.as_bytes(), Mode::Private).unwrap();
+        let aside = GoogleAccounts::sign_out(dir).unwrap().unwrap();
+        assert_eq!(files::read_text(&aside).unwrap().as_deref(), Some(torn));
         assert_eq!(GoogleAccounts::read(dir), GoogleAccounts::default());
     }
 }

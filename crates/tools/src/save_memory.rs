@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pollux_config::edit_file::edit_text;
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolKind, ToolOutcome, ToolSpec,
@@ -123,15 +124,10 @@ impl Call {
         if files::follow(&self.file)? != self.target {
             return Err(SaveError::Moved { file: self.file.clone() });
         }
-        // Held from reading to writing, or two facts at once would be one.
+        // Held from reading to writing, or two facts at once would be one. An editor takes no lock.
         let _lock = FileLock::acquire(&self.target)?;
-        let old = files::read_text(&self.target)?.unwrap_or_default();
-        files::replace(
-            &self.target,
-            with_fact(&old, &without_imports(&self.fact)).as_bytes(),
-            Mode::Private,
-        )?;
-        Ok(())
+        let fact = without_imports(&self.fact);
+        edit_text(&self.target, Mode::Private, |old| Ok(Some(with_fact(old.unwrap_or_default(), &fact))))
     }
 }
 

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::defect::BadFile;
 use super::schema::{self, Kind};
 use super::{lookup, validate};
-use crate::files::{self, FileError, FileLock, LockError, Mode};
+use crate::edit_file::edit_text;
+use crate::files::{FileError, FileLock, LockError, Mode};
 use crate::jsonc::is_reserved;
 use crate::patch::{Blocked, Patch};
 
@@ -128,28 +129,27 @@ fn dotted_spellings(path: &[&str]) -> Vec<Vec<String>> {
     spellings
 }
 
-/// Reads, changes and replaces a file under its lock.
+/// Reads, changes and replaces a file under its lock, and again if an editor saves it meanwhile.
 pub(crate) fn change(
     file: &Path,
     create: bool,
-    edit: impl FnOnce(&mut Patch) -> Result<(), Blocked>,
+    mut edit: impl FnMut(&mut Patch) -> Result<(), Blocked>,
 ) -> Result<(), EditError> {
     if !create && !file.exists() {
         return Ok(());
     }
     let _lock = FileLock::acquire(file)?;
-    let old = files::read_text(file)?;
-    if old.is_none() && !create {
-        return Ok(());
-    }
-    let text = old.as_deref().unwrap_or("{}\n");
-    let mut patch = Patch::open(text).map_err(|defect| EditError::BadFile(BadFile::parse(file, defect)))?;
-    edit(&mut patch).map_err(|Blocked { key }| EditError::Blocked { path: file.to_owned(), key })?;
-    let new = patch.into_text();
-    if old.as_deref() == Some(new.as_str()) {
-        return Ok(());
-    }
-    Ok(files::replace(file, new.as_bytes(), Mode::Private)?)
+    edit_text(file, Mode::Private, |old| {
+        if old.is_none() && !create {
+            return Ok(None);
+        }
+        let text = old.unwrap_or("{}\n");
+        let mut patch =
+            Patch::open(text).map_err(|defect| EditError::BadFile(BadFile::parse(file, defect)))?;
+        edit(&mut patch).map_err(|Blocked { key }| EditError::Blocked { path: file.to_owned(), key })?;
+        let new = patch.into_text();
+        Ok((old != Some(new.as_str())).then_some(new))
+    })
 }
 
 /// Turns what a user typed into a value of the key's type.

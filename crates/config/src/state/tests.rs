@@ -13,8 +13,9 @@ fn updates_keep_what_they_do_not_touch() {
     assert_eq!(Value::Object(read(&home)), json!({"tipsShown": 2, "later": {"x": []}}));
     scratch.write("home/.gemini/state.json", "{broken");
     assert!(read(&home).is_empty());
-    update(&home, |state| drop(state.insert("a".to_owned(), json!(1)))).unwrap();
+    let aside = update(&home, |state| drop(state.insert("a".to_owned(), json!(1)))).unwrap().unwrap();
     assert_eq!(scratch.read("home/.gemini/state.json"), "{\n  \"a\": 1\n}");
+    assert_eq!(std::fs::read_to_string(aside).unwrap(), "{broken");
 }
 
 #[test]

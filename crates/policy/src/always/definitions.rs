@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use pollux_config::files::{self, FileError, FileLock, Mode};
+use pollux_config::edit_file::{ObjectError, change_object, read_object};
 use pollux_domain::JsonObject;
 use pollux_domain::sync::Locked as _;
 use serde_json::Value;
@@ -37,13 +37,13 @@ pub struct ApprovedDefinitions {
 
 impl ApprovedDefinitions {
     /// Records that the user allowed these tools as they are; also for later sessions if `saved` names the
-    /// file of saved approvals.
+    /// file of saved approvals. Returns the path to which a damaged file was moved.
     pub fn agree(
         &self,
         server: &str,
         tools: &[(String, String)],
         saved: Option<&Path>,
-    ) -> Result<(), FileError> {
+    ) -> Result<Option<PathBuf>, ObjectError> {
         {
             let mut session = self.session.locked();
             for (tool, definition) in tools {
@@ -52,7 +52,7 @@ impl ApprovedDefinitions {
         }
         match saved {
             Some(file) => keep(&beside(file), server, tools),
-            None => Ok(()),
+            None => Ok(None),
         }
     }
 
@@ -67,7 +67,8 @@ impl ApprovedDefinitions {
         let key = (server.to_owned(), tool.to_owned());
         let mut known: Vec<String> = self.session.locked().get(&key).cloned().into_iter().collect();
         if let Some(file) = saved.filter(|_| known.is_empty()) {
-            let all = read(&beside(file));
+            // What cannot be read is not approved.
+            let all = read_object(&beside(file)).unwrap_or_default();
             known = all.get(server).and_then(|tools| tools.get(tool)).map(definitions).unwrap_or_default();
         }
         match (known.as_slice(), saved) {
@@ -83,40 +84,28 @@ fn beside(file: &Path) -> PathBuf {
     file.with_file_name(FILE)
 }
 
-/// An unreadable file counts as empty and is rewritten by the next approval.
-fn read(file: &Path) -> JsonObject {
-    let text = files::read_text(file).ok().flatten().unwrap_or_default();
-    serde_json::from_str(&text).unwrap_or_default()
-}
-
 /// What is saved of a tool: a hash, or several.
 fn definitions(saved: &Value) -> Vec<String> {
     let list = saved.as_array().map_or(std::slice::from_ref(saved), Vec::as_slice);
     list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn keep(file: &Path, server: &str, tools: &[(String, String)]) -> Result<(), FileError> {
-    if let Some(folder) = file.parent() {
-        files::create_folder(folder, Mode::Private)?;
-    }
-    // Without the lock, at worst another approval has to be repeated.
-    let _lock = FileLock::acquire(file).ok();
-    let mut all = read(file);
-    let entry = all.entry(server).or_insert_with(|| Value::Object(JsonObject::new()));
-    if !entry.is_object() {
-        *entry = Value::Object(JsonObject::new());
-    }
-    if let Some(known) = entry.as_object_mut() {
-        for (tool, definition) in tools {
-            let mut all = known.get(tool).map(definitions).unwrap_or_default();
-            all.retain(|other| other != definition);
-            all.push(definition.clone());
-            let kept = all.split_off(all.len().saturating_sub(MAX_SAVED));
-            known.insert(tool.clone(), Value::from(kept));
+fn keep(file: &Path, server: &str, tools: &[(String, String)]) -> Result<Option<PathBuf>, ObjectError> {
+    change_object(file, |all| {
+        let entry = all.entry(server).or_insert_with(|| Value::Object(JsonObject::new()));
+        if !entry.is_object() {
+            *entry = Value::Object(JsonObject::new());
         }
-    }
-    let text = format!("{:#}\n", Value::Object(all));
-    files::replace(file, text.as_bytes(), Mode::Private)
+        if let Some(known) = entry.as_object_mut() {
+            for (tool, definition) in tools {
+                let mut all = known.get(tool).map(definitions).unwrap_or_default();
+                all.retain(|other| other != definition);
+                all.push(definition.clone());
+                let kept = all.split_off(all.len().saturating_sub(MAX_SAVED));
+                known.insert(tool.clone(), Value::from(kept));
+            }
+        }
+    })
 }
 
 #[cfg(test)]
@@ -155,6 +144,8 @@ mod tests {
         }
         std::fs::write(file.with_file_name(FILE), "not json").unwrap();
         assert_eq!(later.standing("git", "push", "1", saved), DefinitionStatus::Unknown);
+        let aside = later.agree("git", &tools(&[("pull", "1")]), saved).unwrap().unwrap();
+        assert_eq!(std::fs::read_to_string(aside).unwrap(), "not json");
     }
 
     #[test]

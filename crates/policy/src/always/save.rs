@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pollux_config::edit_file::edit_text;
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 
 use super::Grant;
@@ -24,23 +25,31 @@ pub fn save(file: &Path, grant: &Grant) -> Result<Option<PathBuf>, SaveError> {
         files::create_folder(folder, Mode::Private).map_err(failed)?;
     }
     let _lock = FileLock::acquire(file).map_err(|source| SaveError::Lock { tool: tool(), source })?;
-    let saved = match files::read_text(file) {
-        Ok(text) => text.unwrap_or_default(),
-        // Not UTF-8: backed up like text that is not TOML.
-        Err(FileError::NotUtf8 { .. }) => "\u{0}".to_owned(),
-        Err(error) => return Err(failed(error)),
-    };
-    let (text, set_aside) = match grant.merged_into(&saved) {
-        Ok(text) => (text, None),
+    let mut set_aside = None;
+    // Not UTF-8: backed up like text that is not TOML.
+    if let Err(FileError::NotUtf8 { .. }) = files::read_text(file) {
+        set_aside = Some(back_up(file).map_err(failed)?);
+        files::replace(file, grant.to_toml().as_bytes(), Mode::Private).map_err(failed)?;
+        return Ok(set_aside);
+    }
+    // The user may have the file open in an editor, which takes no lock.
+    let edited = edit_text(file, Mode::Private, |saved| match grant.merged_into(saved.unwrap_or_default()) {
+        Ok(text) => Ok(Some(text)),
         Err(_) => {
-            let aside = aside(file);
-            std::fs::copy(file, &aside)
-                .map_err(|source| failed(FileError::Write { path: aside.clone(), source }))?;
-            (grant.to_toml(), Some(aside))
+            set_aside = Some(back_up(file)?);
+            Ok(Some(grant.to_toml()))
         }
-    };
-    files::replace(file, text.as_bytes(), Mode::Private).map_err(failed)?;
+    });
+    edited.map_err(failed)?;
     Ok(set_aside)
+}
+
+fn back_up(file: &Path) -> Result<PathBuf, FileError> {
+    let aside = aside(file);
+    match std::fs::copy(file, &aside) {
+        Ok(_) => Ok(aside),
+        Err(source) => Err(FileError::Write { path: aside, source }),
+    }
 }
 
 /// An unused file name next to the file.

@@ -224,3 +224,19 @@ fn typed_text_that_does_not_fit_is_explained() {
         assert_eq!(parse_user_value(key, text).unwrap_err().to_string(), message);
     }
 }
+
+#[test]
+fn a_change_that_an_editor_saves_meanwhile_is_kept() {
+    let scratch = Scratch::new();
+    let file = scratch.write(USER, "{\"ui\": {\"theme\": \"Default\"}}");
+    let mut is_saved = false;
+    change(&file, true, |patch| {
+        if !std::mem::replace(&mut is_saved, true) {
+            scratch.write(USER, "{\"ui\": {\"theme\": \"Dracula\"}}");
+        }
+        patch.set(&["ui", "hideTips"], &serde_json::json!(true))
+    })
+    .unwrap();
+    let text = scratch.read(USER);
+    assert!(text.contains("Dracula") && text.contains("\"hideTips\": true"), "{text}");
+}
