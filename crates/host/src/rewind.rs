@@ -10,15 +10,21 @@ use pollux_config::paths::{Home, Project};
 use pollux_domain::id::SessionId;
 use pollux_rewind::{
     Action, Applied, Conflict, Journal, JournalSetup, KeptPath, Limits, OpenError, RewindError, RewindPlan,
-    RewindStep, Target, default_skips,
+    RewindStep, Target, default_skips, has_journal,
 };
 
 pub(crate) use change_recorder::ChangeRecorder;
 pub(crate) use checkpoints::{CheckpointStore, open_shadow};
 
-/// The folder shared by the journals of a project's sessions.
-pub fn store(project: &Project) -> PathBuf {
-    project.temp_dir().join("rewind")
+/// What a file is that [`RewindPlan::left`] names.
+pub const LEFT_ASIDE: &str = "an interrupted rewind gave the file this name; rename it";
+
+/// The folder shared by the journals of a project's sessions. The project's folder can change its name, so a session that
+/// has a journal keeps the folder of that journal.
+pub fn store(project: &Project, session: &SessionId) -> PathBuf {
+    let stores = || project.state_dirs().iter().map(|folder| folder.join("rewind"));
+    let existing = stores().find(|store| has_journal(store, session));
+    existing.unwrap_or_else(|| project.temp_dir().join("rewind"))
 }
 
 /// Opens the journal of a session's file changes, creating the store's folder if needed.
@@ -32,7 +38,7 @@ pub fn open_journal(
     skip.extend(settings.skip.iter().cloned());
     Journal::open(JournalSetup {
         root: project.root().to_path_buf(),
-        store: store(project),
+        store: store(project, session),
         session: session.clone(),
         limits: Limits {
             file: settings.max_file,
@@ -52,7 +58,7 @@ pub fn existing_journal(
     session: &SessionId,
     settings: &Rewind,
 ) -> Result<Option<Journal>, OpenError> {
-    if !store(project).is_dir() {
+    if !store(project, session).is_dir() {
         return Ok(None);
     }
     open_journal(home, project, session, settings).map(Some)
@@ -82,7 +88,8 @@ pub fn plan_lines(plan: &RewindPlan) -> Vec<String> {
         format!("  conflict: {} ({why})", step_words(step))
     });
     let lost = plan.lost.iter().map(|lost| format!("  lost: {} ({})", lost.path.display(), lost.reason));
-    steps.chain(conflicts).chain(lost).collect()
+    let left = plan.left.iter().map(|path| format!("  not put back: {} ({LEFT_ASIDE})", path.display()));
+    steps.chain(conflicts).chain(lost).chain(left).collect()
 }
 
 fn step_words(step: &RewindStep) -> String {

@@ -11,7 +11,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock, SystemClock};
-use pollux_host::rewind::existing_journal;
+use pollux_host::rewind::{LEFT_ASIDE, existing_journal};
 use pollux_host::sessions::pick::Own;
 use pollux_host::sessions::places::SessionPlaces;
 use pollux_rewind::{Action, Conflict, Conflicts, Journal, KeptPath, RewindPlan, RewindStep, Target};
@@ -191,6 +191,7 @@ fn from_journal(
             plan.conflicts.iter().map(|step| (step.path().to_owned(), reason(step.conflict))).collect();
         Conflicts::Keep
     };
+    shown.conflicts.extend(plan.left.iter().map(|path| (path.clone(), LEFT_ASIDE.to_owned())));
     shown.steps = steps;
     shown.lost = plan.lost.iter().map(|lost| (lost.path.clone(), lost.reason.to_string())).collect();
     Ok((shown, FilesBack::Journal { journal: Box::new(journal), plan, conflicts }))
