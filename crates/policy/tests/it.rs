@@ -4,6 +4,8 @@
 
 #[path = "it/corpus.rs"]
 mod corpus;
+#[path = "it/denied.rs"]
+mod denied;
 #[path = "it/differential.rs"]
 mod differential;
 #[path = "it/disguised.rs"]

@@ -8,7 +8,7 @@ pub(super) fn is_tame(script: &str) -> bool {
     // A command ends with its line, and text that continues on the next line is judged as commands.
     script.split('\n').all(|line| {
         let characters: Vec<char> = line.chars().collect();
-        Line { rest: &characters }.is_tame()
+        Line { rest: &characters }.only_edits()
     })
 }
 
@@ -17,7 +17,7 @@ struct Line<'l> {
 }
 
 impl Line<'_> {
-    fn is_tame(mut self) -> bool {
+    fn only_edits(mut self) -> bool {
         loop {
             while self.peek().is_some_and(|c| is_blank(c) || c == ';') {
                 self.advance(1);

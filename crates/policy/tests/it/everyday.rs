@@ -379,86 +379,18 @@ fn a_deny_rule_applies_in_yolo_whatever_the_spelling() {
         "true |& rm x",
         "watch rm x",
         "git bisect run rm x",
-        "command rm -v x",
-        "command -- rm -v x",
-        "command -p rm -V x",
-        "bash -oc errexit 'rm x'",
-        "bash -Oc extglob 'rm x'",
-        "bash -coO errexit extglob 'rm x'",
-        "bash +oc errexit 'rm x'",
-        "bash -o errexit -c 'rm x'",
-        "zsh -oerrexit -c 'rm x'",
-        "zsh -co errexit 'rm x'",
-        "bash --norc -c 'rm x'",
-        "eval -- rm x",
-        "builtin eval -- rm x",
-        "builtin -- eval -- rm x",
-        "$(git --exec-path)/git-push",
-        "\"$(git --exec-path)\"/git-push origin",
-        "\"$(git --exec-path)/git-push\" origin",
-        "$(git --exec-path)/git push",
-        "/usr/lib/git-core/git-push",
-        "git-push origin",
-        "$DIR/rm x",
-        "${DIR:-/bin}/rm x",
-        "eatmydata rm x",
-        "direnv exec . rm x",
-        "uv run rm x",
-        "uv run -- rm x",
-        "uv run --isolated rm x",
-        "mise exec -- rm x",
-        "mise exec node@20 -- rm x",
-        "mise x rm x",
-        "nix-shell --run 'rm x'",
-        "nix-shell -p hello --run rm",
-        "cpulimit -l 5 rm x",
-        "cpulimit -l 5 -- rm x",
-        "xterm -e rm x",
-        "dc -e '!rm x'",
-        "sqlite3 a.db '.shell rm x'",
-        "sqlite3 a.db '.system rm x'",
-        "psql -c '\\! rm x'",
-        "mysql -e '\\! rm x'",
-        "mysql -e 'select 1; system rm x'",
-        "arch -x86_64 rm x",
-        "arch rm x",
     ] {
         let verdict = decide(&engine, command, ApprovalMode::Yolo, true);
         assert_eq!(verdict.decision, Decision::Deny, "{command}: {}", verdict.reason);
     }
     // Commands that cannot be analysed might be denied.
-    for command in [
-        "echo cm0geA== | base64 -d | sh",
-        "eval \"$X\"",
-        "$X y",
-        "git $X",
-        ". ./x",
-        "python3 -c x",
-        "git x",
-        "echo x | crontab -",
-        "echo x | make -f -",
-        "alias -p ls='rm x'",
-        "fish -ic 'rm x'",
-        "csh -fc 'rm x'",
-        "pwsh -NoProfile -comm 'rm x'",
-        "echo '!rm x' | dc",
-    ] {
+    for command in
+        ["echo cm0geA== | base64 -d | sh", "eval \"$X\"", "$X y", "git $X", ". ./x", "python3 -c x", "git x"]
+    {
         let verdict = decide(&engine, command, ApprovalMode::Yolo, true);
         assert_eq!(verdict.decision, Decision::Ask, "{command}: {}", verdict.reason);
     }
-    for command in [
-        "make",
-        "git pull",
-        "ls > /etc/x",
-        "cp a b",
-        "command -v rm",
-        "command -pv rm",
-        "uv run pytest",
-        "sqlite3 a.db .tables",
-        "mysql -e 'select * from system_users'",
-        "crontab -l",
-        "pwsh -NoProfile -File x.ps1",
-    ] {
+    for command in ["make", "git pull", "ls > /etc/x", "cp a b"] {
         assert_eq!(decide(&engine, command, ApprovalMode::Yolo, true).decision, Decision::Allow, "{command}");
     }
 }
