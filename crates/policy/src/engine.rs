@@ -14,6 +14,7 @@ mod git_shows;
 mod index;
 mod prefix;
 mod protection;
+mod read_tools;
 mod reading;
 mod remotes;
 mod replaced;
@@ -292,6 +293,13 @@ impl Engine {
         if verdict.decision == Decision::Allow
             && call.request.mode != ApprovalMode::Yolo
             && let Some(reason) = self.extra_permissions(call)
+        {
+            tighten(&mut verdict, Decision::Ask, None, reason);
+        }
+        if verdict.decision == Decision::Allow
+            && call.request.mode != ApprovalMode::Yolo
+            && hit.rule.is_some_and(|rule| rule.tier == Tier::Default)
+            && let Some(reason) = self.reads_secret(call)
         {
             tighten(&mut verdict, Decision::Ask, None, reason);
         }

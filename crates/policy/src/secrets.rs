@@ -60,7 +60,8 @@ pub(crate) fn is_private_folder(name: &str) -> bool {
 pub(crate) fn config_holds_credentials(text: &str) -> bool {
     text.lines().any(|line| {
         let line = line.trim().to_ascii_lowercase();
-        holds_login(&line) || ["extraheader", "token", "password", "secret"].iter().any(|word| line.contains(word))
+        holds_login(&line)
+            || ["extraheader", "token", "password", "secret"].iter().any(|word| line.contains(word))
     })
 }
 

@@ -16,6 +16,10 @@ mod everyday;
 mod grammar;
 #[path = "it/lines.rs"]
 mod lines;
+#[path = "it/listed.rs"]
+mod listed;
+#[path = "it/nested.rs"]
+mod nested;
 #[path = "it/reads.rs"]
 mod reads;
 #[path = "it/ruled.rs"]

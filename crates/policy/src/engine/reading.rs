@@ -286,11 +286,14 @@ impl Engine {
         }
         match &read.how {
             How::Facts | How::Contents => Ok(()),
-            How::Remotes => {
-                self.weigh_remotes(&place(from, &read.path, self.options.resolve.as_ref()), look)
-            }
+            How::Remotes => self.weigh_remotes(&place(from, &read.path, self.options.resolve.as_ref()), look),
             How::Tree(tree) => {
                 let root = place(from, &read.path, self.options.resolve.as_ref());
+                if root.file_name().is_some_and(|name| is_private_folder(&name.to_string_lossy()))
+                    && !self.options.workspaces.contains(&root)
+                {
+                    return Err(Some(format!("it would read `{}`, which may contain secrets", read.path)));
+                }
                 TreeSearch::new(self, places, tree, &root, look).folder(&root, look)
             }
         }

@@ -80,7 +80,8 @@ impl Engine {
     fn weigh_own_settings(&self, disk: &dyn Disk) -> Result<(), Option<String>> {
         let Some(home) = &self.options.home else { return Ok(()) };
         let mut files = vec![home.join(".gitconfig"), home.join(".config/git/config")];
-        let unknown = || Err(Some("your Git settings may replace the URL by one with credentials".to_owned()));
+        let unknown =
+            || Err(Some("your Git settings may replace the URL by one with credentials".to_owned()));
         let mut at = 0;
         while let Some(file) = files.get(at).cloned() {
             at += 1;

@@ -222,6 +222,9 @@ impl Engine {
         {
             return Some(format!("it sets `{name}`, which may change the command's behaviour"));
         }
+        if let Some(why) = self.sets_target(call, part, places, exported).filter(|_| !always) {
+            return Some(why);
+        }
         let spelt = rule.map_or(Specificity::Loosely, |rule| spells_out(rule, part));
         if spelt == Specificity::Whole {
             return None;
@@ -280,6 +283,22 @@ impl Engine {
             return secret;
         }
         self.leaves_by_pattern(part, places).or_else(|| unsure.map(str::to_owned))
+    }
+
+    /// Why a variable for the folder of build results is not covered: the folder is protected or outside.
+    fn sets_target(
+        &self,
+        call: &PolicyCall<'_>,
+        part: &Part,
+        places: &WorkingDirs,
+        exported: &[(String, Option<String>)],
+    ) -> Option<String> {
+        let given = part.assignments.iter().chain(exported).filter(|(name, _)| name.ends_with("TARGET_DIR"));
+        given.filter_map(|(name, value)| Some((name, value.as_deref()?))).find_map(|(name, folder)| {
+            let is_protected = places.all.iter().any(|dir| self.protected(call, dir, folder).is_some());
+            let is_beyond = is_protected || !places.holds(self, folder) || self.is_root(places, folder);
+            is_beyond.then(|| format!("it sets `{name}` to `{folder}`, beyond the scope of the rule"))
+        })
     }
 
     /// Whether a path is the root of a workspace.

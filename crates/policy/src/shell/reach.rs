@@ -304,10 +304,7 @@ fn git_touches<'p>(part: &'p Part, words: &[Word<'p>]) -> (Vec<Touch<'p>>, Optio
             unsure = Some("it may show a setting with credentials");
         }
         let given = text.split('=').next().unwrap_or_default();
-        if given.len() > 2
-            && "--output".starts_with(given)
-            && lists::holds("git/writes-output", subcommand)
-        {
+        if given.len() > 2 && "--output".starts_with(given) && lists::holds("git/writes-output", subcommand) {
             unsure = Some("it writes its output to a file");
         }
         // A file may be named like an option.

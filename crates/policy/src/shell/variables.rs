@@ -43,8 +43,13 @@ pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
         || name == "CXXFLAGS"
         || name == "LDFLAGS"
     {
+        let is_rust = name.starts_with("RUST");
         return !value.is_some_and(|v| {
-            !v.contains("linker") && !v.contains("plugin") && !v.contains("wrapper") && !v.contains('@')
+            !v.contains("linker")
+                && !v.contains("plugin")
+                && !v.contains("wrapper")
+                && !v.contains('@')
+                && (!is_rust || flags_of_rustc_are_plain(v))
         });
     }
     if name.starts_with("CARGO") {
@@ -77,6 +82,39 @@ pub(super) fn is_risky(name: &str, value: Option<&str>) -> bool {
         || upper.ends_with("_PAGER")
         || upper.ends_with("_EDITOR")
         || upper.ends_with("_ASKPASS")
+}
+
+/// Whether options for rustc, and for rustdoc with the same ones, name no file and start nothing.
+fn flags_of_rustc_are_plain(flags: &str) -> bool {
+    const REACHING: [&str; 13] = [
+        "emit",
+        "print",
+        "sysroot",
+        "llvm-args",
+        "incremental",
+        "save-temps",
+        "profile-use",
+        "profile-generate",
+        "extern",
+        "out-dir",
+        "remark-dir",
+        "dlltool",
+        "html-",
+    ];
+    // Well-known linkers, by name.
+    let is_linker = |word: &str| {
+        let name = word.strip_prefix("-C").unwrap_or(word).strip_prefix("link-arg=-fuse-ld=");
+        name.is_some_and(|name| matches!(name, "lld" | "mold" | "gold" | "bfd"))
+    };
+    let given = flags.split_whitespace().map(|word| match is_linker(word) {
+        true if word.starts_with('-') => "-Cdebuginfo=0",
+        true => "debuginfo=0",
+        false => word,
+    });
+    let words = std::iter::once("rustc").chain(given);
+    let part = super::Part { words: words.map(|word| Some(word.to_owned())).collect(), ..Default::default() };
+    let (touches, unsure) = super::reach::touches(&part);
+    touches.is_empty() && unsure.is_none() && !REACHING.iter().any(|word| flags.contains(word))
 }
 
 /// Whether programs may inherit a variable that only this line assigns: lower-case names are not exported by convention.

@@ -69,17 +69,18 @@ pub(crate) fn may_be_untracked(text: &str) -> bool {
         digits.parse::<u32>().map_or(!digits.is_empty(), |number| number > 2)
     };
     let is_stash = text.contains("stash");
-    text.match_indices('^').filter_map(|(at, _)| text.get(at + 1..)).any(|rest| {
-        parent(rest) || is_stash && (rest.starts_with('@') || rest.starts_with("{/"))
-    }) || text.starts_with(":/untracked")
+    text.match_indices('^')
+        .filter_map(|(at, _)| text.get(at + 1..))
+        .any(|rest| parent(rest) || is_stash && (rest.starts_with('@') || rest.starts_with("{/")))
+        || text.starts_with(":/untracked")
 }
 
 /// Whether a key of the configuration may be shown. Others may hold a password, such as that of a proxy.
 pub(crate) fn is_open_key(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let last = key.rsplit('.').next().unwrap_or_default();
-    let is_remote = (key.starts_with("remote.") || key.starts_with("submodule."))
-        && lists::holds("git/open-part", last);
+    let is_remote =
+        (key.starts_with("remote.") || key.starts_with("submodule.")) && lists::holds("git/open-part", last);
     let touchy = ["extraheader", "token", "pass", "secret", "cookie", "credential"];
     let is_open = is_remote
         || lists::holds("git/open-key", &key)
