@@ -18,9 +18,9 @@ mod tests;
 
 pub(crate) use medium::replace_file;
 pub(crate) use new_file::draft_path;
-pub(crate) use unsynced::SyncedFile;
 pub use recording::TitleWriter;
 pub use resume::ResumeError;
+pub(crate) use unsynced::SyncedFile;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -142,7 +142,11 @@ impl fmt::Display for RecorderEvent {
                 true
             }
             Self::Restored { path, is_complete } => {
-                write!(f, "session file `{}` was deleted by another program and was written again", path.display())?;
+                write!(
+                    f,
+                    "session file `{}` was deleted by another program and was written again",
+                    path.display()
+                )?;
                 *is_complete
             }
             Self::Continued { from, path, id, is_complete } => {
@@ -400,7 +404,12 @@ impl Recorder {
         Ok((Self::resume(&copy)?, copy))
     }
 
-    fn append(&mut self, mut message: JsonObject, is_prompt: bool, now: Timestamp) -> Result<(), RecordError> {
+    fn append(
+        &mut self,
+        mut message: JsonObject,
+        is_prompt: bool,
+        now: Timestamp,
+    ) -> Result<(), RecordError> {
         self.add_spent(&mut message);
         self.write(Change { now, kind: ChangeKind::Message { message, is_prompt } })
     }

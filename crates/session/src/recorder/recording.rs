@@ -45,6 +45,7 @@ pub(super) struct Recording {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per session")]
 pub(super) enum Target {
     /// Records nothing.
     Off,
@@ -211,9 +212,10 @@ impl Recording {
     /// Writes what waits, and brings the file back if another program took it away. Called before complete records move
     /// and at the end of a session.
     pub(super) fn settle(&mut self) -> Result<(), RecordError> {
-        self.prepare(self.last_record)?;
-        self.write_pending()?;
+        // What was only opened is not touched.
         let Some(now) = self.last_record else { return Ok(()) };
+        self.prepare(Some(now))?;
+        self.write_pending()?;
         if let Target::Open(file) = &mut self.target {
             // If the folder is gone, the user does not want the session.
             let has_folder = file.path.parent().is_some_and(Path::is_dir);
@@ -315,6 +317,8 @@ pub(super) fn note_name(path: &Path, syncing: Option<&Syncing>) {
 
 impl Drop for Recording {
     fn drop(&mut self) {
+        // The last chance of a session that did not end in order.
+        let _ = self.write_pending();
         if let Some(syncing) = &self.syncing {
             syncing.finish();
         }

@@ -348,7 +348,9 @@ fn texts(disk: &Disk, format: SessionFormat) -> Vec<String> {
     assert!(stored.repaired.is_none(), "{:?}", stored.repaired);
     let text = |message: &Message| match message {
         Message::User(user) => user.parts.iter().filter_map(Part::spoken_text).collect(),
-        Message::Reply(reply) => format!("{:?}", reply.calls.iter().map(|call| call.status).collect::<Vec<_>>()),
+        Message::Reply(reply) => {
+            format!("{:?}", reply.calls.iter().map(|call| call.status).collect::<Vec<_>>())
+        }
         Message::Notice(_) | Message::Other { .. } => format!("{message:?}"),
     };
     stored.messages.iter().map(text).collect()

@@ -1,5 +1,7 @@
 //! Other programs that delete, replace or change a session file while it is recorded.
 
+#![allow(clippy::disallowed_methods, reason = "scratch files need no care")]
+
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +12,9 @@ use crate::message::StoredStatus;
 use crate::{delete, list};
 
 const FORMATS: [SessionFormat; 2] = [SessionFormat::Json, SessionFormat::Jsonl];
+
+/// What a program makes of a file.
+type InPlace = fn(&[u8]) -> Vec<u8>;
 
 /// A session with a prompt, and a reply whose calls wait for their results.
 fn begun(folder: &Path, format: SessionFormat, id: &str) -> (Recorder, PathBuf) {
@@ -160,7 +165,7 @@ fn a_session_whose_file_was_replaced_continues_in_a_new_file_with_a_new_id() {
 #[test]
 fn a_file_that_was_changed_in_place_is_left_alone_and_nothing_readable_is_lost() {
     for format in FORMATS {
-        let changes: [(fn(&[u8]) -> Vec<u8>, bool); 4] = [
+        let changes: [(InPlace, bool); 4] = [
             (|old| [old, b"{\"more\": 1}\n"].concat(), true),
             (|old| old[..old.len() - 30].to_vec(), true),
             (|_| Vec::new(), false),
@@ -231,4 +236,15 @@ fn a_title_for_a_file_that_was_replaced_comes_with_the_next_message() {
         assert_eq!(stored.summary.as_deref(), Some("a title"));
         assert_eq!(fs::read(&path).unwrap(), b"{}");
     }
+}
+
+#[test]
+fn the_end_of_a_session_that_was_only_opened_leaves_a_foreign_file_unchanged() {
+    let foreign = include_bytes!("../../../tests/fixtures/pretty.json");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("session-x.json");
+    files::replace(&path, foreign, Mode::Private).unwrap();
+    let recorder = Recorder::resume(&load(&path).unwrap()).unwrap();
+    recorder.finish().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), foreign);
 }
