@@ -120,7 +120,7 @@ fn narrow(request: &mut ModelRequest, config: &ToolConfig) {
     let named: Vec<&&str> = allowed.iter().filter(is_declared).collect();
     // Names that no tool has must not open all of them.
     if config.mode == ToolMode::Any && named.is_empty() && !allowed.is_empty() {
-        request.tools = Vec::new();
+        request.tools = Arc::default();
         request.settings.tool_choice = Setting::Inherit;
         return;
     }
