@@ -28,7 +28,7 @@ impl Engine {
         }
         git.find_map(|part| {
             places.all.iter().find_map(|from| {
-                let Some(folder) = git_directory(part, from, &real) else {
+                let Some(folder) = git_directory(part, from, real) else {
                     return Some(
                         "the directory that `git` uses is not known until the command runs".to_owned(),
                     );

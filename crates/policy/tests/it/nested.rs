@@ -14,6 +14,9 @@ use crate::reads::{Hostile, REMOTE, hostile};
 
 const CALM: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n[remote \"origin\"]\n\turl = https://h/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n";
 
+/// The name of a folder, and what makes its entry `.git`.
+type Entry<'e> = (&'e str, &'e dyn Fn(&Path));
+
 fn repository(git: &Path, config: &str) {
     write(&git.join("HEAD"), "ref: refs/heads/main\n");
     write(&git.join("config"), config);
@@ -44,7 +47,7 @@ fn assert_decides(engine: &Engine, place: &Hostile, expected: Decision, commands
 fn a_bare_repository_is_recognised_behind_a_git_entry_that_git_passes_over() {
     let place = project();
     let engine = shipped_in(place.options());
-    let entries: [(&str, &dyn Fn(&Path)); 6] = [
+    let entries: [Entry<'_>; 6] = [
         ("link", &|git| symlink("absent", git).unwrap()),
         ("pipe", &|git| assert!(Command::new("mkfifo").arg(git).status().unwrap().success())),
         ("text", &|git| write(git, "x\n")),
