@@ -202,7 +202,7 @@ impl LateJournal {
 
     /// The journal, unless nothing was recorded for this project.
     fn existing(&self) -> Result<Option<Arc<Journal>>, String> {
-        let is_there = self.opened.locked().is_some() || super::store(&self.project).is_dir();
+        let is_there = self.opened.locked().is_some() || super::store(&self.project, &self.session).is_dir();
         if is_there { self.journal().map(Some) } else { Ok(None) }
     }
 }
