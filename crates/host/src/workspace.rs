@@ -23,7 +23,7 @@ pub fn workspace(loaded: &Loaded) -> Result<Workspace, Failure> {
 }
 
 /// Checks the number of directories that a flag or a command adds (exit code 42).
-pub fn check_directories(given: &[String]) -> Result<(), Failure> {
+pub(crate) fn check_directories(given: &[String]) -> Result<(), Failure> {
     check_added_directories(given).map_err(|error| Failure::from_error(ExitKind::Input, &error))
 }
 
