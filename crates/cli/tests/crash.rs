@@ -1,7 +1,7 @@
 //! Sessions under `kill -9` and everything else that can happen to their files.
 //!
-//! `walk.rs` is a random walk of starts, kills, resumes, rewinds, renames, deletions, listings, rivals, sessions of
-//! earlier releases, full and read-only disks, slow disks and clocks that jump; what must be there is kept by the test,
+//! `walk.rs` is a random walk of starts, kills, resumes, rewinds, renames, deletions, listings, rivals, forks, exports
+//! and imports, files that other programs delete or replace, sessions of earlier releases, full and read-only disks, slow disks and clocks that jump; what must be there is kept by the test,
 //! not read from the program. `situations.rs` has those that are worth a name.
 //!
 //! The environment says how much: `POLLUX_CRASH_SEQUENCES` (30), `POLLUX_CRASH_SEED`, and `POLLUX_CRASH_STEPS`, which
@@ -122,6 +122,10 @@ fn named(seed: u64, violation: &Violation) -> String {
 
 #[test]
 fn whatever_happens_nothing_complete_is_lost() {
+    let omitted = world::omitted();
+    if !omitted.is_empty() {
+        println!("omitted for lack of a program or of permission: {}", omitted.join(", "));
+    }
     let (first, count) = (number("POLLUX_CRASH_SEED").unwrap_or(1), sequences());
     let (tally, violations) = walk_all(first, count);
     let of = |kind: Kind| violations.iter().filter(|(_, violation)| violation.kind == kind).count();

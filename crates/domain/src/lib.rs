@@ -30,6 +30,7 @@ pub mod plural;
 pub mod redact;
 pub mod remote_agent;
 pub mod sandbox;
+pub mod secret_names;
 pub mod session_observer;
 pub mod session_title;
 pub mod spelling;

@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use pollux_config::groups::{Context, ImportFormat};
 use pollux_domain::closed_names::closed_part;
+use pollux_domain::secret_names::is_secret_name;
 use pollux_domain::untrusted::sealed;
 
 use self::ignored::Ignored;
@@ -358,7 +359,9 @@ fn closed_in(places: &[PathBuf], asked: &Path, real: &Path) -> Option<&'static s
     let closed = |path: &Path| {
         let below = places.iter().filter_map(|place| path.strip_prefix(place).ok());
         let reasons: Option<Vec<_>> = below.map(closed_part).collect();
-        reasons?.into_iter().next().map(|(_, why)| why)
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let secret = is_secret_name(&name).then_some("it usually contains secrets");
+        reasons.and_then(|reasons| Some(reasons.into_iter().next()?.1)).or(secret)
     };
     closed(real).or_else(|| closed(asked))
 }

@@ -123,7 +123,9 @@ pub(crate) fn read(said: &HookOutput<'_>) -> ParsedAnswer {
     let mut reading = match parse(text) {
         Parsed::Object(object) => of_object(&object),
         Parsed::Other => ParsedAnswer::default(),
-        Parsed::Text { .. } if said.cut => unreadable(),
+        Parsed::Text { begins_like_json } if said.cut && (begins_like_json || code == Some(0)) => {
+            unreadable()
+        }
         Parsed::Text { begins_like_json } => of_text(text, code, begins_like_json, said.ending),
     };
     if code == Some(FORBIDS) && reading.answer.decision != Decision::Deny {

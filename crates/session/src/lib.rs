@@ -71,7 +71,9 @@ pub use pollux_config::groups::SessionFormat;
 pub use projects::{KnownProject, known_projects};
 pub use prompt_log::{PromptLogError, log_prompt, logged_prompts};
 pub use record::{CallRecord, CallResult, NewSession, ReplyRecord};
-pub use recorder::{ForkError, RecordError, Recorder, RecorderEvent, ResumeError, TitleWriter, new_message_id};
+pub use recorder::{
+    ForkError, RecordError, Recorder, RecorderEvent, ResumeError, TitleWriter, new_message_id,
+};
 pub use reservation::IdReservation;
 pub use retention::{
     Applied, Plan, PlannedFile, Reason, Removal, RetentionError, RetentionPolicy, apply, belongings,

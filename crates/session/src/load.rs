@@ -23,6 +23,7 @@ use crate::blobs::{self, Blobs};
 use crate::kind::{SessionKind, kind_of};
 use crate::message::{Message, MessageFields, message_from_json};
 use crate::redo;
+use crate::salvage;
 use crate::stream::{self, Stream};
 
 /// Larger files are refused: reading one would take several times its size in memory.
@@ -197,7 +198,10 @@ fn streamed(path: &Path, stamp: FileStamp, blobs: &Blobs) -> Option<Decoded> {
 pub(crate) fn read_folded(path: &Path) -> Result<(Vec<u8>, FileStamp, Folded), LoadError> {
     let (mut bytes, stamp) = read(path)?;
     let finished = redo::finish(path, &mut bytes);
-    let mut folded = fold(path, &bytes)?;
+    let mut folded = match fold(path, &bytes) {
+        Err(LoadError::NotASession { .. }) => from_damaged(path, &bytes)?,
+        folded => folded?,
+    };
     read_behind_damage(&bytes, &mut folded);
     if let Some(at) = finished {
         // The file on disk is still torn there; only a rewrite repairs it.
@@ -205,6 +209,19 @@ pub(crate) fn read_folded(path: &Path) -> Result<(Vec<u8>, FileStamp, Folded), L
         folded.repaired.get_or_insert(RepairNote::torn(at));
     }
     Ok((bytes, stamp, folded))
+}
+
+/// An object that is damaged before it names its session.
+fn from_damaged(path: &Path, bytes: &[u8]) -> Result<Folded, LoadError> {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
+    let readable = text.starts_with(b"{").then(|| stream::readable(text)).flatten();
+    let Some(stream::Readable { meta, mut messages, unreadable }) = readable else {
+        return Err(LoadError::NotASession { path: path.to_owned() });
+    };
+    let mut note = RepairNote::torn(salvage::sound_length(text) as u64);
+    note.unreadable_lines = unreadable;
+    fold::name_messages(&mut messages);
+    Ok(Folded { meta, messages, layout: Layout::Other, repaired: Some(note) })
 }
 
 /// A damaged message in a foreign layout must not cost the intact ones behind it.

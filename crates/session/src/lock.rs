@@ -134,7 +134,7 @@ impl Lock {
 }
 
 impl Lock {
-    /// Whether the lock file is still there; whoever deletes a folder deletes it, too.
+    /// Whether the lock file is still there: deleting the folder deletes it, too.
     pub(crate) fn is_held(&self) -> bool {
         is_same_file(&self.file, &self.path)
     }

@@ -5,6 +5,7 @@ mod document_writer;
 mod log_writer;
 mod medium;
 mod new_file;
+mod open_file;
 mod recording;
 mod relocate;
 mod resume;
@@ -48,7 +49,8 @@ use crate::reserved::is_reserved;
 use crate::session_model::{SessionModel, is_implied};
 use change::{Change, ChangeKind, EndedCall};
 use new_file::free_path;
-use recording::{Form, Recording, Target};
+use open_file::Form;
+use recording::{Recording, Target};
 use syncing::Syncing;
 
 /// Why a record failed. The file is valid and unchanged, and the record is tried again with the next one.

@@ -331,7 +331,7 @@ async fn changed_arguments_are_decided_on_again() {
 }
 
 #[tokio::test]
-async fn saying_stop_keeps_the_rest_of_the_batch_from_running_and_what_ran_goes_to_the_model() {
+async fn saying_stop_ends_the_turn_also_if_calls_of_the_same_reply_have_run() {
     let batch = calls(&[
         ("run_shell_command", json!({"command": "ls"})),
         ("run_shell_command", json!({"command": "make a"})),
@@ -341,6 +341,10 @@ async fn saying_stop_keeps_the_rest_of_the_batch_from_running_and_what_ran_goes_
     asked.scene.send("go").await;
     let request = asked.question().await;
     asked.answer(&request, ApprovalAnswer::Cancel).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Cancelled));
+    assert_eq!(asked.runs(), 1);
+    // The model learns of it with the next prompt.
+    asked.scene.send("go on").await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(
         asked.scene.answers(1),
@@ -350,7 +354,6 @@ async fn saying_stop_keeps_the_rest_of_the_batch_from_running_and_what_ran_goes_
             json!({"error": "[Operation Cancelled] Reason: User cancelled operation"}),
         ]
     );
-    assert_eq!(asked.runs(), 1);
 }
 
 #[tokio::test]

@@ -148,7 +148,7 @@ impl Scripted {
 }
 
 /// What a run told before its end: all of it has to be in the file.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Told {
     pub(super) session: Option<String>,
     pub(super) prompt: bool,
@@ -158,14 +158,18 @@ pub(super) struct Told {
     pub(super) ended: HashMap<String, (String, String)>,
     /// The run came to its end.
     pub(super) finished: bool,
-    /// The run said that it no longer records; what came after that counts for nothing.
+    /// The run reported that it no longer records. What came after that need not be in the file, unless the run also
+    /// reported that it records again.
     pub(super) stopped: bool,
+    /// The run reported that another program deleted or changed the file.
+    pub(super) displaced: bool,
 }
 
 impl Told {
     /// Reads the events of a run; the last line may be cut.
     pub(super) fn read(stdout: &str) -> Self {
         let mut told = Self::default();
+        let mut before_stop = None;
         for line in stdout.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
             let text = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
@@ -173,8 +177,10 @@ impl Told {
                 "INIT" => told.session = Some(text("sessionId")),
                 "ERROR" if event["code"] == "RECORDING_STOPPED" => {
                     told.stopped = true;
-                    break;
+                    before_stop = Some(told.clone());
                 }
+                "ERROR" if event["code"] == "RECORDING_RESUMED" => before_stop = None,
+                "ERROR" if event["code"] == "SESSION_FILE" => told.displaced = true,
                 "MESSAGE" if event["role"] == "user" => told.prompt = true,
                 "TOOL_USE" => told.asked.push(text("callId")),
                 "TOOL_RESULT" => {
@@ -185,6 +191,6 @@ impl Told {
                 _ => {}
             }
         }
-        told
+        before_stop.unwrap_or(told)
     }
 }

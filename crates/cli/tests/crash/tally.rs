@@ -16,6 +16,10 @@ pub(super) struct Tally {
     pub(super) read_only: usize,
     pub(super) rewinds: usize,
     pub(super) renames: usize,
+    /// Sessions that were forked, exported and imported, or started twice at once.
+    pub(super) copies: usize,
+    /// Session files that were deleted or replaced while in use.
+    pub(super) displaced: usize,
     /// Sessions of earlier releases that were gone on with.
     pub(super) adopted: usize,
     /// Runs with another time, and on a slow disk.
@@ -38,6 +42,8 @@ impl AddAssign for Tally {
         self.read_only += other.read_only;
         self.rewinds += other.rewinds;
         self.renames += other.renames;
+        self.copies += other.copies;
+        self.displaced += other.displaced;
         self.adopted += other.adopted;
         self.jumps += other.jumps;
         self.slow += other.slow;
@@ -51,7 +57,7 @@ impl fmt::Display for Tally {
         write!(
             f,
             "{} kills, {} resumes, {} listings, {} rivals, {} deletions, {} full disks ({} told), {} read-only, \
-             {} rewinds, {} renames, {} of earlier releases, {} at other times, {} on slow disks, {} torn ends, {} \
+             {} rewinds, {} renames, {} copies, {} displaced, {} of earlier releases, {} at other times, {} on slow disks, {} torn ends, {} \
              messages",
             self.kills,
             self.resumes,
@@ -63,6 +69,8 @@ impl fmt::Display for Tally {
             self.read_only,
             self.rewinds,
             self.renames,
+            self.copies,
+            self.displaced,
             self.adopted,
             self.jumps,
             self.slow,

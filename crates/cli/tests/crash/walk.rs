@@ -1,5 +1,7 @@
 //! One sequence: a home, a project, and a random walk of things that happen to sessions.
 
+#[path = "walk/copies.rs"]
+mod copies;
 #[path = "walk/disks.rs"]
 mod disks;
 #[path = "walk/edits.rs"]
@@ -116,7 +118,7 @@ impl Walk {
         if self.known.is_empty() || self.chance.one_in(6) {
             self.start()?;
         } else {
-            match self.chance.below(16) {
+            match self.chance.below(20) {
                 0..=4 => self.resume()?,
                 5 => self.list()?,
                 6 => self.verify()?,
@@ -127,6 +129,10 @@ impl Walk {
                 11 => self.refuse_writes()?,
                 12 | 13 => self.rewind()?,
                 14 => self.rename()?,
+                15 => self.fork()?,
+                16 => self.export_and_import()?,
+                17 => self.start_twice()?,
+                18 => self.displace()?,
                 _ => self.adopt()?,
             }
         }
@@ -284,8 +290,15 @@ impl Walk {
         if self.world.is_slow() { running.kill_group() } else { running.kill() }
     }
 
-    /// Holds a session against what it held and what the runs told; what is there now is what it holds.
+    /// The same as [`Self::settle_stopped`], for runs that have no reason to stop recording.
     fn settle(&mut self, id: &str, runs: &[Ran<'_>]) -> Verdict {
+        let stopped = runs.iter().any(|run| run.told.stopped);
+        demand(!stopped, Kind::Conduct, || format!("a run stopped recording {id}"))?;
+        self.settle_stopped(id, runs)
+    }
+
+    /// Holds a session against what it held and what the runs told; what is there now is what it holds.
+    fn settle_stopped(&mut self, id: &str, runs: &[Ran<'_>]) -> Verdict {
         let mut found = self.sessions_by_id()?;
         let held = self.known.get(id).cloned().unwrap_or_default();
         let messages = match found.remove(id) {

@@ -66,6 +66,16 @@ fn may_trace() -> bool {
     *MAY.get_or_init(|| succeeds(Command::new("strace").args(["--seccomp-bpf", "-f", "true"])))
 }
 
+/// What this machine does not allow to be tried.
+pub(super) fn omitted() -> Vec<&'static str> {
+    let tools = [
+        (may_trace(), "slow disks (strace)"),
+        (clock_library().is_some(), "clocks that jump (cc)"),
+        (may_mount(), "full file systems and read-only folders (unshare)"),
+    ];
+    tools.into_iter().filter(|(is_there, _)| !is_there).map(|(_, what)| what).collect()
+}
+
 /// The machine of one walk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct World {

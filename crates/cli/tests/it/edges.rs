@@ -183,7 +183,7 @@ fn a_deleted_working_directory_ends_the_run_before_anything_happens() {
     for args in [&["-p", "hi", "--yolo"][..], &["sessions", "list"], &["trust"]] {
         let run = run(args);
         assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{args:?}: {}", run.stderr);
-        assert!(run.stderr.starts_with("error: the working directory no longer exists\n"), "{}", run.stderr);
+        assert!(run.stderr.starts_with("the working directory no longer exists\n"), "{}", run.stderr);
     }
     assert!(!home.gemini_dir().join("tmp").exists());
     assert_eq!(run(&["--version"]).code, Some(0));

@@ -126,6 +126,7 @@ fn a_context_file_imports_what_read_file_reads_and_nothing_else() {
         ".env",
         ".ENV",
         ".env.",
+        ".env.local",
         ".git/config",
         "GIT~1",
         "gha-creds-1.json",

@@ -145,7 +145,7 @@ mod special {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::{FileTypeExt as _, symlink};
     use std::process::{Command, Stdio};

@@ -103,6 +103,8 @@ fn allows(entry: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
     use std::fs;
 
     use pollux_config::env::Env;

@@ -1,3 +1,5 @@
+#![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
+
 use std::fs;
 
 use pollux_tools::WorkspaceSetup;

@@ -137,7 +137,8 @@ fn a_file_that_an_earlier_version_set_aside_is_found_by_the_hash_in_its_name() {
     journal.before(&point("1"), ChangeScope::Workspace).unwrap();
     workspace.run("mkdir dir; mv large dir/moved");
     journal.after("1").unwrap();
-    let name = format!(".pollux-rewind-{}-moved", &pollux_config::paths::sha256_hex(b"large")[..16]);
+    let hash: String = pollux_config::paths::sha256_hex(b"large").chars().take(16).collect();
+    let name = format!(".pollux-rewind-{hash}-moved");
     fs::rename(workspace.root().join("dir/moved"), workspace.root().join(&name)).unwrap();
     let plan = journal.plan(&target()).unwrap();
     assert_eq!(workspace.read("large"), Some(large));

@@ -164,8 +164,11 @@ fn a_project_is_listed_once_although_the_home_is_a_link() {
     let world = World::new();
     let root = world.folder("dev/web");
     world.session(&hash(&root), &hash(&root), 1, &json!({}));
-    fs::write(world.path(".gemini/projects.json"), json!({"projects": {root.to_string_lossy(): "web"}}).to_string())
-        .unwrap();
+    fs::write(
+        world.path(".gemini/projects.json"),
+        json!({"projects": {root.to_string_lossy(): "web"}}).to_string(),
+    )
+    .unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let link = elsewhere.path().canonicalize().unwrap().join("home");
     symlink(world.path(""), &link).unwrap();

@@ -127,7 +127,11 @@ fn a_call_without_a_result_is_answered_by_its_status() {
         let response = &turns[2]["parts"][0]["functionResponse"]["response"];
         let text = response[key].as_str().unwrap_or_else(|| panic!("{status}: {response}"));
         assert!(text.contains(expected), "{status}: {text}");
-        assert_eq!(text.contains("interrupted"), key == "error" && expected.starts_with("may"), "{status}: {text}");
+        assert_eq!(
+            text.contains("interrupted"),
+            key == "error" && expected.starts_with("may"),
+            "{status}: {text}"
+        );
     }
 }
 

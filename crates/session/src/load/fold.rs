@@ -10,7 +10,6 @@ use serde_json::Value;
 use super::{LoadError, RepairNote, log};
 use crate::document::{self, Ending};
 use crate::salvage;
-use crate::stream::{self, Readable};
 
 /// A session file as JSON, with everything kept.
 #[derive(Debug)]
@@ -114,7 +113,7 @@ fn from_object(path: &Path, text: &[u8]) -> Result<Folded, LoadError> {
             let note = RepairNote::torn(salvage::sound_length(text) as u64);
             match salvage::session(text).filter(|value| value.get("sessionId").is_some()) {
                 Some(value) => (value, Some(note)),
-                None => return from_damaged(path, text, note),
+                None => return Err(LoadError::NotASession { path: path.to_owned() }),
             }
         }
     };
@@ -134,14 +133,6 @@ fn from_object(path: &Path, text: &[u8]) -> Result<Folded, LoadError> {
         Some(_) => return Err(unknown("its `messages` are not a list")),
     };
     Ok(Folded { meta, messages, layout: Layout::Other, repaired })
-}
-
-/// An object that is damaged before it names its session.
-fn from_damaged(path: &Path, text: &[u8], mut note: RepairNote) -> Result<Folded, LoadError> {
-    let readable = stream::readable(text).ok_or_else(|| LoadError::NotASession { path: path.to_owned() })?;
-    note.unreadable_lines = readable.unreadable;
-    let Readable { meta, messages, .. } = readable;
-    Ok(Folded { meta, messages, layout: Layout::Other, repaired: Some(note) })
 }
 
 /// Parses JSON. A broken character must not cost a whole message.

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
 use super::medium::{Medium, SessionFile, WriteFailure};
-use super::recording::{OpenFile, SessionIdentity, note_name};
+use super::open_file::{OpenFile, SessionIdentity, note_name};
 use super::syncing::Syncing;
 use super::{Form, RecordError, sanitised};
 use crate::kind::SessionKind;

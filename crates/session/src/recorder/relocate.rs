@@ -21,7 +21,7 @@ use super::document_writer::DocumentWriter;
 use super::log_writer::LogWriter;
 use super::medium::{Medium, SessionFile};
 use super::new_file::{create_draft, draft_path, give_name, reserve};
-use super::recording::{OpenFile, SessionIdentity};
+use super::open_file::{OpenFile, SessionIdentity};
 use super::syncing::Syncing;
 use super::{Form, RecordError, RecorderEvent, new_message_id};
 use crate::load::{Folded, Layout, fold};

@@ -9,7 +9,8 @@ use pollux_domain::time::Timestamp;
 
 use super::document_writer::DocumentWriter;
 use super::medium::{SessionFile, replace_file};
-use super::recording::{Recording, Target, note_name, restore};
+use super::open_file::note_name;
+use super::recording::{Recording, Target, restore};
 use super::{Form, RecordError, Recorder, resume};
 use crate::document::{INDENT, TAIL};
 use crate::load::{LoadError, stamp_of};

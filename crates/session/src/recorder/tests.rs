@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::medium::Medium;
 use super::new_file::new_form;
-use super::recording::{OpenFile, SessionIdentity};
+use super::open_file::{OpenFile, SessionIdentity};
 use super::*;
 use crate::kind::SessionKind;
 use crate::message::Message;

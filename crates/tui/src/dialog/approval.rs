@@ -241,10 +241,7 @@ impl Approval {
     }
 
     fn instruction(&self, text: &str, room: Room<'_>) -> Vec<Line<'static>> {
-        let asked = Span::styled(
-            "Denied. What to do instead? (empty to end the turn) ",
-            room.theme.text(),
-        );
+        let asked = Span::styled("Denied. What to do instead? (empty to end the turn) ", room.theme.text());
         let written = Span::styled(format!("{}▏", visible(text)), room.theme.accent());
         wrap(&[asked, written], room.width, &Margin::default())
     }

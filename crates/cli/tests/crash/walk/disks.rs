@@ -55,7 +55,7 @@ impl Walk {
             format!("without room: {run:?}")
         })?;
         self.tally.told_full += usize::from(told.stopped || refused);
-        self.settle(&id, &[Ran { script: &script, told, admitted: !refused }])
+        self.settle_stopped(&id, &[Ran { script: &script, told, admitted: !refused }])
     }
 
     /// The folder cannot be written: a new conversation goes on unrecorded, an old one is not opened.

@@ -256,10 +256,13 @@ fn invalid_limits_are_reported_once_and_delete_nothing() {
         (json!({"maxCount": -1}), "invalid `general.sessionRetention.maxCount` -1"),
     ] {
         let settings = json!({"general": {"sessionRetention": limits.clone()}});
-        let scene = Scene::with(TestHome::new().settings(settings), [reply().text("a")]);
+        let replies = ["a", "b"].map(|text| reply().text(text));
+        let scene = Scene::with(TestHome::new().settings(settings), replies);
+        assert_eq!(scene.run(&["-p", "x"]).code, Some(0));
         let old = place_old_session(&scene);
         let run = scene.run(&["-p", "x"]);
-        let stderr = run.stderr.replace("`general.sessionRetention.minRetention` `7d`", "`minRetention` `7d`");
+        let stderr =
+            run.stderr.replace("`general.sessionRetention.minRetention` `7d`", "`minRetention` `7d`");
         assert_eq!((run.code, stderr.matches(expected).count()), (Some(0), 1), "{limits}: {}", run.stderr);
         assert!(old.exists(), "{limits}");
     }
