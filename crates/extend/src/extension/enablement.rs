@@ -42,13 +42,17 @@ pub enum EnablementError {
 }
 
 impl Enablement {
-    /// Reads the rules next to the extensions; without a valid file, everything is enabled.
+    /// Reads the rules next to the extensions. Without a file, everything is enabled; with a damaged one, nothing is,
+    /// because it may have disabled any of them.
     pub fn read(extensions: &Path) -> Self {
         let file = extensions.join(ENABLEMENT);
         match object(&file) {
             Ok(rules) => Self { rules, problem: None },
             Err(error) => {
-                let problem = Some(format!("Failed to read extension enablement config: {error}"));
+                let problem = Some(format!(
+                    "Failed to read extension enablement config: {error}; no extension is used until you repair or \
+                     delete the file"
+                ));
                 Self { rules: JsonObject::new(), problem }
             }
         }
@@ -56,6 +60,9 @@ impl Enablement {
 
     /// Whether an extension is enabled in a folder; the last matching rule wins.
     pub fn is_enabled(&self, name: &str, folder: &Path) -> bool {
+        if self.problem.is_some() {
+            return false;
+        }
         let place = with_slashes(&folder.to_string_lossy());
         let fitting = rules_of(&self.rules, name).into_iter().rfind(|rule| rule.matches(&place));
         fitting.is_none_or(|rule| !rule.off)
@@ -266,12 +273,12 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_enablement_file_changes_nothing_and_is_not_overwritten() {
+    fn a_broken_enablement_file_enables_nothing_and_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(ENABLEMENT);
         files::replace(&file, b"{oops", Mode::Shared).unwrap();
         let read = Enablement::read(dir.path());
-        assert!(read.is_enabled("x", Path::new("/a")) && read.problem.is_some());
+        assert!(!read.is_enabled("x", Path::new("/a")) && read.problem.is_some());
         assert!(switch(dir.path(), "x", Switch::Off(Path::new("/a"))).is_err());
         assert_eq!(files::read_text(&file).unwrap().as_deref(), Some("{oops"));
     }
