@@ -6,6 +6,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::content::{FunctionResponse, POLLUX, Part, Seal};
 use pollux_domain::event::{CallStatus, Severity, Thought};
 use pollux_domain::id::CallId;
+use pollux_domain::json::parse_lenient_str;
 use pollux_domain::model::Usage;
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::{DiffStat, Display, FileDiff};
@@ -105,12 +106,16 @@ fn stored_call(message: &str, at: usize, call: CallFields) -> StoredCall {
         (_, Some(parts)) => parts,
         (None | Some(Value::Null), None) => Vec::new(),
         (Some(Value::String(text)), None) => vec![output_response(&id, &name, text)],
+        // Early releases wrote the answer itself.
+        (Some(Value::Object(answer)), None) if !is_part(&answer) => vec![response(&id, &name, answer)],
         (Some(other), None) => parts_from_json(other),
     };
     StoredCall {
         denied: matches!(fields.get("status").and_then(Value::as_str), Some("denied" | "rejected")),
         args: match fields.remove("args") {
             Some(Value::Object(args)) => args,
+            // Some releases wrote them as a text that is JSON.
+            Some(Value::String(text)) => parse_lenient_str(&text).unwrap_or_default(),
             _ => JsonObject::new(),
         },
         seal: take_string(&mut fields, "thoughtSignature")
@@ -138,14 +143,22 @@ fn status(fields: &mut JsonObject, has_result: bool) -> StoredStatus {
 }
 
 fn output_response(id: &str, name: &str, text: String) -> Part {
-    let mut response = JsonObject::new();
-    response.insert("output".into(), json!(text));
+    response(id, name, JsonObject::from_iter([("output".to_owned(), json!(text))]))
+}
+
+fn response(id: &str, name: &str, answer: JsonObject) -> Part {
     Part::response(FunctionResponse {
         id: Some(id.to_owned()),
         name: name.to_owned(),
-        response: response.into(),
+        response: answer.into(),
         parts: Vec::new(),
     })
+}
+
+/// Whether an object is a part of a message, not an answer.
+fn is_part(object: &JsonObject) -> bool {
+    const KINDS: [&str; 5] = ["text", "functionResponse", "functionCall", "inlineData", "fileData"];
+    KINDS.iter().any(|kind| object.contains_key(*kind))
 }
 
 /// A string, a part, or an array of both.

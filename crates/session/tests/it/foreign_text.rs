@@ -234,3 +234,23 @@ fn a_message_that_cannot_be_read_costs_no_other_in_an_export_an_import_or_a_fork
         assert!(shown.contains("third") && damage.is_some(), "{place}: {shown}");
     }
 }
+
+#[test]
+fn arguments_as_text_and_answers_without_a_part_reach_the_model() {
+    let scratch = Scratch::new();
+    let call = |id: &str, result: Value| {
+        json!({"id": id, "name": "read_file", "args": "{\"file_path\":\"a.txt\"}", "status": "success",
+            "result": result})
+    };
+    let calls = [call("c1", json!({"output": "RAW"})), call("c2", json!({"error": "boom"}))];
+    let file = json!({"sessionId": "s", "projectHash": "h", "startTime": "2026-01-02T03:04:05.006Z",
+        "lastUpdated": "2026-01-02T03:04:05.006Z", "messages": [
+            {"id": "u", "timestamp": "2026-01-02T03:04:06.006Z", "type": "user", "content": "go"},
+            {"id": "g", "timestamp": "2026-01-02T03:04:07.006Z", "type": "gemini", "content": "ok",
+                "toolCalls": calls}]});
+    let path = scratch.put("session-a.json", file.to_string());
+    let told = format!("{:?}", history(&load(&path).unwrap()));
+    for part in ["a.txt", "RAW", "boom"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
