@@ -13,6 +13,8 @@ pub enum BadSessionId {
     Empty,
     #[error("Invalid session ID \"{0}\": Only alphanumeric characters, dashes, and underscores are allowed.")]
     Characters(String),
+    #[error("Invalid session ID \"{0}\": numbers and \"latest\" select sessions of the list.")]
+    Selects(String),
 }
 
 impl SessionId {
@@ -30,6 +32,15 @@ impl SessionId {
             return Err(BadSessionId::Characters(text.to_owned()));
         }
         Ok(Self(text.to_owned()))
+    }
+
+    /// Checks the id that a user gives to a new session. Numbers and `latest` would hide what they select otherwise.
+    pub fn parse_new(text: &str) -> Result<Self, BadSessionId> {
+        let id = Self::parse(text)?;
+        if text.chars().all(|c| c.is_ascii_digit()) || text.eq_ignore_ascii_case("latest") {
+            return Err(BadSessionId::Selects(text.to_owned()));
+        }
+        Ok(id)
     }
 
     /// Takes an id found in a file, which may hold any text.
@@ -111,5 +122,7 @@ mod tests {
         assert_eq!(SessionId::parse(" "), Err(BadSessionId::Empty));
         assert!(SessionId::parse("a/b").is_err());
         assert_eq!(SessionId::parse("my_run-1").unwrap().as_str(), "my_run-1");
+        assert_eq!(SessionId::parse_new("7"), Err(BadSessionId::Selects("7".to_owned())));
+        assert!(SessionId::parse_new("Latest").is_err() && SessionId::parse_new("7a").is_ok());
     }
 }

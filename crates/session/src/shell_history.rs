@@ -1,5 +1,6 @@
 //! The shell history of a project (`shell_history`), in upstream's format.
 
+use std::fs;
 use std::path::Path;
 
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
@@ -18,8 +19,7 @@ pub enum ShellHistoryError {
 
 /// The commands of a project, oldest first.
 pub fn shell_history(temp: &Path) -> Result<Vec<String>, FileError> {
-    let text = files::read_text(&temp.join("shell_history"))?;
-    Ok(parse(&text.unwrap_or_default()))
+    Ok(parse(&read(&temp.join("shell_history"))?))
 }
 
 /// Adds a command. A repeated one moves to the end.
@@ -30,7 +30,7 @@ pub fn add_shell_command(temp: &Path, command: &str) -> Result<(), ShellHistoryE
     }
     let path = temp.join("shell_history");
     let _lock = FileLock::acquire(&path)?;
-    let mut commands = parse(&files::read_text(&path)?.unwrap_or_default());
+    let mut commands = parse(&read(&path)?);
     // A command of several lines is read back on one.
     let command = joined_lines(command);
     commands.retain(|known| *known != command);
@@ -39,6 +39,17 @@ pub fn add_shell_command(temp: &Path, command: &str) -> Result<(), ShellHistoryE
     commands.drain(..surplus);
     files::replace(&path, commands.join("\n").as_bytes(), Mode::Private)?;
     Ok(())
+}
+
+/// The text of the file. A byte that is not UTF-8 must not cost the other commands.
+fn read(path: &Path) -> Result<String, FileError> {
+    match files::read_text(path) {
+        Err(FileError::NotUtf8 { .. }) => {
+            let bytes = fs::read(path).map_err(|source| FileError::Read { path: path.to_owned(), source })?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        }
+        text => Ok(text?.unwrap_or_default()),
+    }
 }
 
 fn joined_lines(command: &str) -> String {
@@ -70,9 +81,16 @@ fn parse(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+
+    #[test]
+    fn a_byte_that_is_not_utf8_costs_no_command() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("shell_history"), b"ls\necho caf\xe9").unwrap();
+        assert_eq!(shell_history(dir.path()).unwrap(), ["ls", "echo caf\u{fffd}"]);
+        add_shell_command(dir.path(), "pwd").unwrap();
+        assert_eq!(shell_history(dir.path()).unwrap().len(), 3);
+    }
 
     #[test]
     fn commands_are_unique_bounded_and_written_without_a_last_line_break() {

@@ -371,7 +371,7 @@ fn session(args: SessionArgs) -> Result<SessionChoice, UsageError> {
             let which = if which.is_empty() { "latest" } else { which };
             Ok(SessionChoice::Resume(Resumed { which: which.to_owned(), all_projects, fork, or_new }))
         }
-        (None, Some(id), None) => Ok(SessionChoice::NewWithId(SessionId::parse(&id)?)),
+        (None, Some(id), None) => Ok(SessionChoice::NewWithId(SessionId::parse_new(&id)?)),
         (None, None, Some(file)) => Ok(SessionChoice::Import(file)),
         _ => Err(UsageError::SeveralSessions),
     }

@@ -178,6 +178,7 @@ fn mistakes_on_the_command_line_are_exit_1_and_told_in_a_few_lines() {
         ),
         (&["--session-id", "", "x"], "The --session-id option cannot be empty."),
         (&["--session-id", "a/b", "x"], "Only alphanumeric characters, dashes, and underscores are allowed."),
+        (&["--session-id", "7", "x"], "numbers and \"latest\" select sessions of the list"),
         (&["--resume", "1", "--session-id", "a", "-p", "x"], "mutually exclusive"),
         (&["--nope"], "Unknown argument: nope"),
     ];
