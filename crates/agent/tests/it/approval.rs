@@ -347,7 +347,7 @@ async fn saying_stop_ends_the_turn_also_if_calls_of_the_same_reply_have_run() {
     asked.scene.send("go on").await;
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(
-        asked.scene.answers(1),
+        asked.scene.all_answers(1),
         [
             json!({"output": "{\"command\":\"ls\"}"}),
             json!({"error": "[Operation Cancelled] Reason: User denied execution."}),

@@ -405,6 +405,14 @@ impl Scene {
         content.responses().map(|response| Value::Object(response.response.clone().into())).collect()
     }
 
+    /// The answers to calls anywhere in a request.
+    pub(crate) fn all_answers(&self, index: usize) -> Vec<Value> {
+        let requests = self.model.requests.lock().unwrap();
+        let contents = requests.get(index).expect("no such request").contents.iter();
+        let answers = contents.flat_map(|content| content.responses());
+        answers.map(|response| Value::Object(response.response.clone().into())).collect()
+    }
+
     /// The text shown by the attempt that counted.
     pub(crate) fn shown(&self) -> String {
         self.events
