@@ -180,7 +180,7 @@ fn a_deleted_working_directory_ends_the_run_before_anything_happens() {
         let args = ["-c", script, binary().to_str().unwrap()].into_iter().chain(args.iter().copied());
         home.command("/bin/sh".as_ref(), args).run()
     };
-    for args in [&["-p", "hi", "--yolo"][..], &["sessions", "list"], &["trust"]] {
+    for args in [&["-p", "hi", "--yolo"][..], &["sessions", "list"], &["trust", "show"]] {
         let run = run(args);
         assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{args:?}: {}", run.stderr);
         assert!(run.stderr.starts_with("the working directory no longer exists\n"), "{}", run.stderr);
