@@ -280,7 +280,9 @@ impl ContextFiles {
         places.push(folder.clone());
         places.extend(fs::canonicalize(&folder));
         let refuses = |asked: &Path, target: &Path| {
-            closed_in(&places, asked, target).or_else(|| self.closed_import(target, reach))
+            closed_in(&places, asked, target)
+                .or_else(|| self.closed_import(target, reach))
+                .or_else(|| secret(asked).or_else(|| secret(target)))
         };
         let bounds = Bounds { folder: &folder, refuses: &refuses };
         framed_text(file, &imports::expand(text, file, &bounds, self.format))
@@ -354,14 +356,18 @@ fn is_note(file: &Path) -> bool {
     suffix.is_some_and(|suffix| NOTE_SUFFIXES.iter().any(|known| suffix == *known))
 }
 
+/// Why a file of this name is not imported although the tools may read it if the user approves.
+fn secret(path: &Path) -> Option<&'static str> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    is_secret_name(&name).then_some("it usually contains secrets")
+}
+
 /// Why a file stays closed in each of the folders that contain it: for its real name, or for the one asked for.
 fn closed_in(places: &[PathBuf], asked: &Path, real: &Path) -> Option<&'static str> {
     let closed = |path: &Path| {
         let below = places.iter().filter_map(|place| path.strip_prefix(place).ok());
         let reasons: Option<Vec<_>> = below.map(closed_part).collect();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let secret = is_secret_name(&name).then_some("it usually contains secrets");
-        reasons.and_then(|reasons| Some(reasons.into_iter().next()?.1)).or(secret)
+        reasons?.into_iter().next().map(|(_, why)| why)
     };
     closed(real).or_else(|| closed(asked))
 }

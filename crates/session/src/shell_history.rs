@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_byte_that_is_not_utf8_costs_no_command() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("shell_history"), b"ls\necho caf\xe9").unwrap();
+        files::replace(&dir.path().join("shell_history"), b"ls\necho caf\xe9", Mode::Private).unwrap();
         assert_eq!(shell_history(dir.path()).unwrap(), ["ls", "echo caf\u{fffd}"]);
         add_shell_command(dir.path(), "pwd").unwrap();
         assert_eq!(shell_history(dir.path()).unwrap().len(), 3);
