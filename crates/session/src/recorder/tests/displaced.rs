@@ -97,7 +97,7 @@ fn a_file_that_is_deleted_after_the_last_record_is_back_at_the_end() {
     drop(recorder);
     let stored = load(&path).unwrap();
     check(&stored, true);
-    // Only opened, not recorded to: whoever deletes it wants that.
+    // Only opened, not recorded to: deleting it is what the user wants.
     let recorder = Recorder::resume(&stored).unwrap();
     fs::remove_file(&path).unwrap();
     recorder.finish().unwrap();
