@@ -128,7 +128,21 @@ fn ambiguous_requests_get_400() {
 #[test]
 fn a_body_ends_where_its_length_says() {
     let world = World::new(&["good.example"]);
-    let received = site(&world, "good.example", HELLO);
+    let received = Received::default();
+    world.net.name("good.example", &[&["1.2.3.4"]]);
+    // An answer before the body has ended would end the exchange.
+    let noted = received.clone();
+    let patient = server(move |mut stream| {
+        let mut buffer = [0; 4096];
+        while !noted.text().ends_with("\r\n0\r\n\r\n") {
+            match stream.read(&mut buffer) {
+                Ok(count @ 1..) => noted.add(&buffer[..count]),
+                _ => return,
+            }
+        }
+        stream.write_all(HELLO.as_bytes()).unwrap();
+    });
+    world.net.place("1.2.3.4:80", patient);
     let mut stream = world.connect();
     let body = "GET /inner HTTP/1.1\r\nHost: evil.example\r\n\r\n";
     write!(

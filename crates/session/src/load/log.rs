@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use pollux_domain::JsonObject;
+use pollux_domain::json::parse_wire;
 use serde_json::Value;
 
 use super::RepairNote;
@@ -33,12 +34,15 @@ pub(super) fn fold(text: &[u8]) -> Option<Folded> {
     let mut damaged = 0;
     for line in lines {
         last_is_bad = false;
-        let read = parse_lossy(line).or_else(|| {
-            damaged += 1;
-            salvage::without_controls(line)
-        });
-        match read {
-            Some(Value::Object(record)) => state.apply(record),
+        if let Ok(record) = parse_wire(line) {
+            if let Value::Object(record) = record {
+                state.apply(record);
+            }
+            continue;
+        }
+        damaged += 1;
+        match parse_lossy(line).or_else(|| salvage::without_controls(line)) {
+            Some(Value::Object(record)) => state.supplement(record),
             Some(_) => {}
             None => {
                 last_is_bad = true;
@@ -91,6 +95,35 @@ impl<M: From<Value>> LogState<M> {
             // Upstream would lose a message without an id.
             self.messages.push(Some(Value::Object(record).into()));
         }
+    }
+
+    /// Takes from a damaged record what no intact one says. A power failure leaves zeros within a record; the one before
+    /// it of the same message is intact.
+    fn supplement(&mut self, mut record: JsonObject) {
+        if record.contains_key("$rewindTo") || record.get("id").is_some_and(|id| self.has_read(id)) {
+            return;
+        }
+        let mut fields = match record.shift_remove("$set") {
+            Some(Value::Object(set)) => set,
+            _ if record.get("sessionId").is_some_and(Value::is_string) => record,
+            _ => return self.apply(record),
+        };
+        if let Some(Value::Array(messages)) = fields.shift_remove("messages") {
+            for message in messages {
+                let id = message.get("id").filter(|id| !self.has_read(id)).and_then(Value::as_str);
+                if let Some(id) = id.map(str::to_owned) {
+                    self.put(id, message.into());
+                }
+            }
+        }
+        for (key, value) in fields {
+            self.meta.entry(key).or_insert(value);
+        }
+    }
+
+    fn has_read(&self, id: &Value) -> bool {
+        let place = id.as_str().and_then(|id| self.places.get(id));
+        place.and_then(|place| self.messages.get(*place)).is_some_and(Option::is_some)
     }
 
     /// Remembers the place of a record that is not valid JSON, if it looks like a message. A message that was read

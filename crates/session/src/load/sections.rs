@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::thread;
 
 use pollux_domain::JsonObject;
-use pollux_domain::json::parse_lenient;
+use pollux_domain::json::parse_wire;
 use serde_json::Value;
 
 use super::fold::name_message;
@@ -236,7 +236,7 @@ fn read_items(items: Vec<Item>, blobs: &Blobs) -> (Vec<Message>, usize) {
 
 /// A line that is an object and nothing else.
 fn object(line: &[u8]) -> Option<JsonObject> {
-    parse_lenient(line).ok()
+    parse_wire(line).ok()
 }
 
 fn bytes_at(file: &File, range: Range<u64>) -> Option<Vec<u8>> {

@@ -9,7 +9,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::json::parse_lenient_str;
 use serde_json::Value;
 
-use super::{Found, MessagePlace, lossy};
+use super::{Found, MessagePlace, is_readable, lossy};
 use crate::load::RepairNote;
 use crate::raw::{self, Fields};
 use crate::salvage::{self, LineBreaks};
@@ -56,14 +56,19 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Found>> {
         // All of them, without a way out in between: that is faster.
         let has_controls = bytes.iter().fold(false, |found, byte| found | (*byte < 0x20));
         let clean = has_controls.then(|| salvage::replace_controls(&text, LineBreaks::Replace)).flatten();
-        let was_damaged = clean.is_some();
         let text = clean.map_or(text, Cow::Owned);
         let is_exact = matches!(text, Cow::Borrowed(_));
         let line = Line { text: &text, at: is_exact.then_some(start) };
-        torn_at = match raw::fields(line.text) {
+        // Only brackets and quotes are followed below; zeros between them are no JSON.
+        let is_json = !has_controls || is_readable(line.text);
+        torn_at = match raw::fields(line.text).filter(|_| is_json) {
             Some(fields) => {
-                damaged += usize::from(was_damaged);
-                state.apply(&line, &fields);
+                damaged += usize::from(!is_exact);
+                if is_exact || records == 1 {
+                    state.apply(&line, &fields);
+                } else {
+                    state.supplement(&line, &fields);
+                }
                 None
             }
             None if records == 1 => return Ok(None),
@@ -107,6 +112,30 @@ impl State {
             self.describe(line, fields);
         } else if raw::string(fields, "type").is_some() && fields.contains_key("content") {
             self.places.push(line.place(line.text));
+        }
+    }
+
+    /// As the reader of whole files: takes from a damaged record what no intact one says.
+    fn supplement(&mut self, line: &Line<'_>, fields: &Fields<'_>) {
+        let id = raw::string(fields, "id");
+        if fields.contains_key("$rewindTo") || id.as_ref().is_some_and(|id| self.known.contains_key(id)) {
+            return;
+        }
+        let set = fields.get("$set").and_then(|set| raw::fields(set.get()));
+        let described = match &set {
+            Some(set) => set,
+            None if id.is_none() && raw::string(fields, "sessionId").is_some() => fields,
+            None => return self.apply(line, fields),
+        };
+        for message in described.get("messages").and_then(raw::list).unwrap_or_default() {
+            let id = raw::fields(message.get()).and_then(|fields| raw::string(&fields, "id"));
+            if let Some(id) = id.filter(|id| !self.known.contains_key(id)) {
+                self.put(id, line.place(message.get()));
+            }
+        }
+        for (key, value) in described.iter().filter(|(key, _)| *key != "messages") {
+            let value = || parse_lenient_str(value.get()).unwrap_or_default();
+            self.meta.entry(key).or_insert_with(value);
         }
     }
 

@@ -81,6 +81,16 @@ fn transcript(path: &Path) -> (String, Option<String>) {
     (String::from_utf8(out).unwrap(), damage.map(|damage| damage.to_string()))
 }
 
+fn split<'a>(mut text: &'a [u8], at: &[u8]) -> Vec<&'a [u8]> {
+    let mut pieces = Vec::new();
+    while let Some(place) = text.windows(at.len()).position(|window| window == at) {
+        pieces.push(&text[..place]);
+        text = &text[place + at.len()..];
+    }
+    pieces.push(text);
+    pieces
+}
+
 /// A session with something in place of one of its words.
 fn with(scratch: &Scratch, name: &str, file: &str, place: &str, bytes: &[u8]) -> PathBuf {
     let at = file.find(place).unwrap();
@@ -203,6 +213,43 @@ fn control_characters_in_a_string_cost_no_message_and_are_noted() {
             }
         }
     }
+}
+
+/// A power failure can leave zeros within a record, which may end in the text of a later one.
+#[test]
+fn a_damaged_record_replaces_nothing_intact() {
+    let mut records = log_records();
+    records.push(json!({"id": "u-2", "timestamp": "2026-01-02T03:04:06.006Z", "type": "user",
+        "content": [{"text": "second again HERE"}]}));
+    records.push(json!({"$rewindTo": "u-HERE"}));
+    records.push(json!({"$set": {"summary": "about HERE", "messages": [{"id": "u-1", "type": "user",
+        "content": [{"text": "HERE"}]}, {"id": "u-4", "type": "user", "content": [{"text": "fourth"}]}]}}));
+    records.push(json!({"$set": {"lastUpdated": "2026-01-02T03:09:09.009Z"}}));
+    for damage in [&b"\0\0\0"[..], b"\xff", b"\x01\xff"] {
+        let scratch = Scratch::new();
+        let log: Vec<u8> = as_log(&records).into_bytes();
+        let pieces: Vec<&[u8]> = split(&log, b"HERE");
+        let path = scratch.put("session-a.jsonl", pieces.join(damage));
+        let session = load(&path).unwrap();
+        assert_eq!(ids(&path), ["u-1", "u-2", "g-1", "u-3", "u-4"], "{damage:?}");
+        assert_eq!(session.summary.as_deref(), Some("about TITLE"), "{damage:?}");
+        assert!(session.repaired.is_some_and(|note| note.unreadable_lines == 3), "{damage:?}");
+        let (shown, note) = transcript(&path);
+        assert!(note.is_some() && !shown.contains("again"), "{damage:?}: {shown}");
+        for text in ["first STARTED", "second PROMPT", "Reading it.", "third", "fourth"] {
+            assert!(shown.contains(text), "{damage:?}: {text}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn zeros_between_the_fields_of_a_record_replace_nothing() {
+    let mut log = as_log(&log_records()).into_bytes();
+    log.extend(b"{\"id\":\"u-2\",\"type\":\"user\",\"content\":\0\0\0}\n{\"$set\":{\"summary\":\"new\"}}\n");
+    let scratch = Scratch::new();
+    let path = scratch.put("session-a.jsonl", log);
+    assert!(transcript(&path).0.contains("second PROMPT"));
+    assert_eq!((ids(&path).len(), summarise(&path).unwrap().summary.as_deref()), (4, Some("new")));
 }
 
 #[test]
