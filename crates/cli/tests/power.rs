@@ -19,6 +19,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use pollux_test_support::chance::Chance;
 use pollux_test_support::{TestHome, TestRun};
@@ -88,6 +89,28 @@ impl Machine {
         let run = self.traced(args).stdin(input).run();
         assert_eq!(run.code, Some(0), "{args:?}: {:.2000}", run.stderr);
         self.fail_after_each_change(args);
+    }
+
+    /// A run that ends with an error.
+    fn fails(&mut self, args: &[&str], code: i32) {
+        let run = self.traced(args).stdin("").run();
+        assert_eq!(run.code, Some(code), "{args:?}: {:.2000}", run.stderr);
+        self.fail_after_each_change(args);
+    }
+
+    /// The sessions on the disk, and as programs see them, while a run that began with this disk goes on.
+    fn sessions_during(&self, before: &Disk) -> [Vec<Vec<u8>>; 2] {
+        let mut disk = before.clone();
+        let trace = fs::read_to_string(self.trace_file()).unwrap_or_default();
+        let whole_lines = trace.rfind('\n').map_or("", |end| &trace[..end]);
+        for line in trace::read(whole_lines) {
+            disk.follow(&line);
+        }
+        let synced = disk.after(Failure::Everything, &mut Chance::new(1));
+        [synced, disk.live()].map(|image| {
+            let sessions = image.into_iter().filter(|(path, _)| kind(path) == Kind::Session);
+            sessions.map(|(_, bytes)| bytes).collect()
+        })
     }
 
     /// Answers the question about a call so that it is never asked again.
@@ -291,6 +314,78 @@ fn a_record_log_keeps_every_synced_message() {
     if can_trace() {
         let mut machine = Machine::new(json!({"general": {"sessionFormat": "jsonl"}}), 2);
         converse(&mut machine);
+        eprintln!("{} changes, {} failures of power", machine.changes, machine.images);
+    }
+}
+
+/// Otherwise a power failure would cost everything since the program started.
+#[test]
+fn messages_reach_the_disk_while_the_program_waits() {
+    for format in ["json", "jsonl"] {
+        if !can_trace() {
+            return;
+        }
+        let machine = Machine::new(json!({"general": {"sessionFormat": format}}), 5);
+        let script = machine.script(&[json!([{"text": "The only answer."}])]);
+        let args = ["-i", "the question", "--fake-responses-non-strict", &script];
+        let mut terminal = machine.traced(&args).env("GEMINI_CLI_TRUST_WORKSPACE", "true").on_terminal();
+        terminal.expect("The only answer.").expect("User: ");
+        // Far longer than records wait for each other, and no limit that a busy machine reaches.
+        let end = Instant::now() + Duration::from_secs(60);
+        let has = |session: &Vec<u8>, text: &str| String::from_utf8_lossy(session).contains(text);
+        loop {
+            let [synced, live] = machine.sessions_during(&machine.disk);
+            let all = ["the question", "The only answer."];
+            if synced == live && synced.iter().any(|it| all.iter().all(|text| has(it, text))) {
+                break;
+            }
+            assert!(Instant::now() < end, "{format}: not synced after a minute: {synced:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        terminal.say("/quit");
+        let (code, screen) = terminal.end();
+        assert_eq!(code, Some(0), "{screen}");
+    }
+}
+
+/// Copies, imports, rewinds, failed turns, a compressed conversation, a command of the user, and a deletion.
+fn change_sessions(machine: &mut Machine) {
+    let answer = |text: &str| json!([{"text": text}]);
+    machine.prompt("first", &[answer("The first answer.")], &[]);
+    machine.prompt("second", &[answer("The second answer.")], &["--resume", "latest"]);
+    machine.prompt("forked", &[answer("The answer of the fork.")], &["--fork", "latest"]);
+    machine.run(&["sessions", "rewind", "latest", "--to", "2", "--conversation", "--yes"]);
+    let copy = machine.folder.path().join("copy.json");
+    let copy = copy.to_string_lossy();
+    machine.run(&["sessions", "export", "1", "--output", &copy]);
+    machine.run(&["sessions", "import", &copy]);
+    let script = machine.script(&[]);
+    machine.fails(&["-p", "unanswered", "--resume", "latest", "--fake-responses", &script], 1);
+    let script = machine.script(&[answer("The answer on the terminal."), answer("<state>Short.</state>")]);
+    let args = ["-i", "third", "--resume", "latest", "--fake-responses-non-strict", &script];
+    let mut terminal = machine.traced(&args).env("GEMINI_CLI_TRUST_WORKSPACE", "true").on_terminal();
+    terminal.expect("The answer on the terminal.").expect("User: ").say("!echo of-the-user");
+    terminal.expect("of-the-user").expect("User: ").say("/compress").expect("User: ").say("/quit");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Some(0), "{screen}");
+    machine.fail_after_each_change(&args);
+    machine.run(&["sessions", "delete", "1", "--yes"]);
+}
+
+#[test]
+fn documents_survive_all_that_is_done_to_them() {
+    if can_trace() {
+        let mut machine = Machine::new(json!({"general": {"sessionFormat": "json"}}), 6);
+        change_sessions(&mut machine);
+        eprintln!("{} changes, {} failures of power", machine.changes, machine.images);
+    }
+}
+
+#[test]
+fn record_logs_survive_all_that_is_done_to_them() {
+    if can_trace() {
+        let mut machine = Machine::new(json!({"general": {"sessionFormat": "jsonl"}}), 7);
+        change_sessions(&mut machine);
         eprintln!("{} changes, {} failures of power", machine.changes, machine.images);
     }
 }

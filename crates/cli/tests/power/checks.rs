@@ -63,7 +63,7 @@ pub(crate) fn kind(path: &Path) -> Kind {
     if name == "logs.json" {
         return Kind::Prompts;
     }
-    match ends(&[".json", ".toml", ".md", ".txt", ".enc"]) || is_in(".blobs") {
+    match name == "shell_history" || ends(&[".json", ".toml", ".md", ".txt", ".enc"]) || is_in(".blobs") {
         true => Kind::Whole,
         false => Kind::Other,
     }
@@ -125,8 +125,8 @@ fn check_session(disks: &Disks<'_>, path: &Path, scratch: &Path) -> Result<(), S
     let [synced, live] = [disks.synced, disks.live]
         .map(|image| place(image, path, scratch).then(|| load(&scratch.join(path)).ok()).flatten());
     let (Some(synced), Some(live)) = (synced, live) else { return Ok(()) };
-    let needed: Vec<&Message> =
-        synced.messages.iter().filter(|old| live.messages.iter().any(|new| id(new) == id(old))).collect();
+    let (needed, taken): (Vec<&Message>, Vec<&Message>) =
+        synced.messages.iter().partition(|old| live.messages.iter().any(|new| id(new) == id(old)));
     if !place(disks.found, path, scratch) {
         return Err(format!("{}: gone with {} messages", path.display(), needed.len()));
     }
@@ -137,6 +137,10 @@ fn check_session(disks: &Disks<'_>, path: &Path, scratch: &Path) -> Result<(), S
     let found = load(&file).map_err(|error| failed("read", &error))?;
     missing(&needed, &found.messages, path)
         .map_err(|why| format!("{why}\n{}", shown(disks.found.get(path))))?;
+    let kept = |message: &&Message| is_kept(message, &found.messages, disks.found, path);
+    if let Some(lost) = taken.iter().find(|message| !kept(message)) {
+        return Err(format!("{}: rewound and in no copy: {}", path.display(), id(lost)));
+    }
     let mut recorder = Recorder::resume(&found).map_err(|error| failed("resumed", &error))?;
     let now = pollux_domain::time::Timestamp::from_millis(1_900_000_000_000);
     recorder
@@ -148,6 +152,17 @@ fn check_session(disks: &Disks<'_>, path: &Path, scratch: &Path) -> Result<(), S
         return Err(format!("{}: still damaged after it was resumed: {:?}", path.display(), again.repaired));
     }
     missing(&needed, &again.messages, path).map_err(|why| format!("{why} after it was resumed"))
+}
+
+/// Whether a message that was rewound is still in the session, or in a copy beside it.
+fn is_kept(message: &Message, found: &[Message], image: &Image, path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_copy = |other: &Path| {
+        other.file_name().is_some_and(|it| it.to_string_lossy().starts_with(&format!("{name}.rewound-")))
+    };
+    let has_it = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(id(message));
+    found.iter().any(|known| id(known) == id(message))
+        || around(image, path).any(|(other, bytes)| is_copy(other) && has_it(bytes))
 }
 
 fn shown(bytes: Option<&Vec<u8>>) -> String {

@@ -34,13 +34,13 @@ pub(crate) enum Failure {
     Some(usize),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Change {
     Write { at: usize, bytes: Vec<u8> },
     Length(usize),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Node {
     File { live: Vec<u8>, durable: Vec<u8>, pending: Vec<Change> },
     Folder { live: BTreeMap<OsString, Number>, durable: BTreeMap<OsString, Number>, pending: Vec<Names> },
@@ -54,7 +54,7 @@ struct Opened {
 }
 
 /// The disk below a root folder.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Disk {
     root: PathBuf,
     nodes: Vec<Node>,
