@@ -94,9 +94,11 @@ pub fn object(file: &Path) -> Result<Option<JsonObject>, Failure> {
     })
 }
 
-/// Names disabled in one settings file, under the current or the deprecated key.
+/// Names disabled in one settings file, under the current and the deprecated key.
 pub fn listed(file: &Path) -> Result<Vec<String>, Failure> {
     let values = object(file)?.unwrap_or_default();
-    let list = |section: &str| values.get(section).and_then(|section| section.get("disabled"));
-    Ok(texts(list("hooksConfig").or_else(|| list("hooks"))))
+    let list = |section: &str| texts(values.get(section).and_then(|section| section.get("disabled")));
+    let mut names = list("hooksConfig");
+    names.extend(list("hooks").into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+    Ok(names)
 }

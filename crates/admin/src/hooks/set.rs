@@ -321,6 +321,6 @@ fn write_list(file: &Path, name: &str, on: bool) -> Result<(), Failure> {
         listed.push(name.to_owned());
     }
     settings::set_value(file, "hooksConfig.disabled", &json!(listed)).map_err(|error| refused(&error))?;
-    // The list under its old name counts only where the new one is missing; now it would mislead.
+    // The list under its old name counts as well; its names are in the new one now.
     settings::remove_value(file, "hooks.disabled").map(|_| ()).map_err(|error| refused(&error))
 }

@@ -11,7 +11,7 @@ use super::defect::{BadFile, SettingsWarning, WarningKind};
 use super::interpolate::interpolate;
 use super::origin::{Layer, Origin};
 use super::unset::{UnsetScope, UnsetValue, remove_unset};
-use super::{ArgOverrides, Migrated, Migration, lookup, migrate, schema};
+use super::{ArgOverrides, Migrated, Migration, lookup, merge, migrate, schema};
 use crate::credential_variables::ProviderKeys;
 use crate::dotenv::Offer;
 use crate::env::{Env, name};
@@ -222,19 +222,7 @@ fn normalise(values: &mut Map<String, Value>) {
             .insert("telemetry".to_owned(), Value::Object(Map::from_iter([("enabled".to_owned(), enabled)])));
     }
     for switch in ["enabled", "disabled", "notifications"] {
-        let legacy = values.get("hooks").and_then(|hooks| hooks.get(switch));
-        let is_event = legacy.and_then(Value::as_array).is_some_and(|list| list.iter().any(Value::is_object));
-        if legacy.is_none() || is_event {
-            continue;
-        }
-        let legacy = values
-            .get_mut("hooks")
-            .and_then(Value::as_object_mut)
-            .and_then(|hooks| hooks.shift_remove(switch));
-        let newer = values.get("hooksConfig").and_then(|config| config.get(switch)).is_some();
-        if let Some(legacy) = legacy.filter(|_| !newer) {
-            schema::insert(values, &format!("hooksConfig.{switch}"), legacy);
-        }
+        take_hook_switch(values, switch);
     }
     for (enabling, disabling) in INVERTED {
         invert(values, enabling, disabling);
@@ -269,6 +257,31 @@ const INVERTED: &[(&str, &str)] = &[
     ("security.enableYoloMode", "security.disableYoloMode"),
     ("tools.enableLLMCorrection", "tools.disableLLMCorrection"),
 ];
+
+/// Moves `hooks.enabled` and the like to `hooksConfig`. Where both are set, each of them can switch hooks off.
+fn take_hook_switch(values: &mut Map<String, Value>, switch: &str) {
+    let Some(Value::Object(hooks)) = values.get_mut("hooks") else { return };
+    // A list of objects holds the hooks of an event of this name.
+    let is_switch = |value: &Value| !value.as_array().is_some_and(|list| list.iter().any(Value::is_object));
+    if !hooks.get(switch).is_some_and(is_switch) {
+        return;
+    }
+    let Some(older) = hooks.shift_remove(switch) else { return };
+    let path = format!("hooksConfig.{switch}");
+    let value = match lookup(values, &path) {
+        None | Some(Value::Null) => older,
+        Some(newer) => match switch {
+            "disabled" => merge::union(newer, &older),
+            "enabled" if is_no(&older) => older,
+            _ => newer.clone(),
+        },
+    };
+    schema::insert(values, &path, value);
+}
+
+fn is_no(value: &Value) -> bool {
+    value == &Value::Bool(false) || value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("false"))
+}
 
 /// Moves a switch to its own name, unless that is set too.
 fn invert(values: &mut Map<String, Value>, enabling: &str, disabling: &str) {

@@ -47,11 +47,7 @@ fn merge_one(
             taken(path);
         }
         (Merge::Union, Some(Value::Array(list)), _) => {
-            for item in items(value) {
-                if !list.contains(&item) {
-                    list.push(item);
-                }
-            }
+            add_missing(list, value);
             taken(path);
         }
         (Merge::Intersect, Some(Value::Array(list)), Value::Array(allowed)) => {
@@ -110,6 +106,21 @@ fn rule(path: &str) -> Merge {
         // Hooks of events that only an extension or a later release knows.
         None if path.strip_prefix("hooks.").is_some_and(|event| !event.contains('.')) => Merge::Concat,
         None => Merge::Replace,
+    }
+}
+
+/// The items of two values, each once.
+pub(super) fn union(first: &Value, second: &Value) -> Value {
+    let mut list = items(first);
+    add_missing(&mut list, second);
+    Value::Array(list)
+}
+
+fn add_missing(list: &mut Vec<Value>, value: &Value) {
+    for item in items(value) {
+        if !list.contains(&item) {
+            list.push(item);
+        }
     }
 }
 

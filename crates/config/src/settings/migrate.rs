@@ -27,8 +27,8 @@ const MAX_BACKUPS: u32 = 1000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migrated {
     pub file: PathBuf,
-    /// The file as it was, when it had the flat form.
-    pub backup: Option<PathBuf>,
+    /// The file as it was.
+    pub backup: PathBuf,
     /// Old and new names.
     pub renamed: Vec<(String, String)>,
 }
@@ -48,7 +48,6 @@ pub(crate) enum MigrateError {
 pub(crate) struct Plan {
     pub(crate) text: String,
     pub(crate) renamed: Vec<(String, String)>,
-    flat: bool,
 }
 
 /// Whether a file has an old name in it.
@@ -70,7 +69,7 @@ pub(crate) fn plan(text: &str) -> Option<Plan> {
         }
     }
     let flat = !renamed.is_empty();
-    // A key is no reason to copy the file that holds it, but it goes along with the others.
+    // A key is no reason to rewrite the file that holds it, but it goes along with the others.
     if flat && patch.get(&["apiKey"]).is_some() && rename(&mut patch, &["apiKey"], "api.key", Change::Keep) {
         renamed.push(("apiKey".to_owned(), "api.key".to_owned()));
     }
@@ -85,7 +84,7 @@ pub(crate) fn plan(text: &str) -> Option<Plan> {
             renamed.push(((*old).to_owned(), (*new).to_owned()));
         }
     }
-    (!renamed.is_empty()).then(|| Plan { text: patch.into_text(), renamed, flat })
+    (!renamed.is_empty()).then(|| Plan { text: patch.into_text(), renamed })
 }
 
 /// Rewrites a file under its lock; `None` if it was already rewritten.
@@ -93,7 +92,7 @@ pub(crate) fn rewrite(path: &Path) -> Result<Option<Migrated>, MigrateError> {
     let _lock = FileLock::acquire_within(path, LOCK_WAIT)?;
     let Some(text) = files::read_text(path)? else { return Ok(None) };
     let Some(plan) = plan(&text) else { return Ok(None) };
-    let backup = if plan.flat { Some(back_up(&files::follow(path)?, &text)?) } else { None };
+    let backup = back_up(&files::follow(path)?, &text)?;
     files::replace(path, plan.text.as_bytes(), Mode::Private)?;
     Ok(Some(Migrated { file: path.to_owned(), backup, renamed: plan.renamed }))
 }

@@ -505,6 +505,35 @@ fn the_allowed_servers_of_all_files_intersect_and_an_argument_replaces_both_list
 }
 
 #[test]
+fn hooks_are_off_if_the_current_or_the_older_switch_says_so() {
+    for (older, newer, enabled, disabled) in [
+        (
+            json!({"disabled": ["a", "b"]}),
+            json!({"enabled": true, "disabled": ["b", "c"]}),
+            true,
+            json!(["b", "c", "a"]),
+        ),
+        (json!({"disabled": ["a"]}), json!({"notifications": false}), true, json!(["a"])),
+        (json!({"disabled": "a"}), json!({"disabled": "b"}), true, json!(["b", "a"])),
+        (json!({"enabled": false}), json!({"enabled": true}), false, json!([])),
+        (json!({"enabled": "False"}), json!({"enabled": true}), false, json!([])),
+        (json!({"enabled": true}), json!({"enabled": false}), false, json!([])),
+        (json!({"disabled": ["a"]}), json!({"disabled": null}), true, json!(["a"])),
+    ] {
+        let scratch = Scratch::new();
+        scratch.write(USER, &json!({"hooks": older, "hooksConfig": newer}).to_string());
+        let settings = scratch.load();
+        let config = settings.section("hooksConfig");
+        assert_eq!(
+            (&config["enabled"], &config["disabled"]),
+            (&json!(enabled), &disabled),
+            "{older} {newer}"
+        );
+        assert_eq!(settings.warnings, []);
+    }
+}
+
+#[test]
 fn older_forms_are_read_as_the_current_ones() {
     let scratch = Scratch::new();
     scratch.write(
