@@ -57,6 +57,10 @@ pub enum UsageError {
         "The flags --resume, --session-id, and --session-file are mutually exclusive. Please provide only one."
     )]
     SeveralSessions,
+    #[error(
+        "The flags --list-extensions, --list-sessions, and --delete-session are mutually exclusive. Please provide only one."
+    )]
+    SeveralActions,
     #[error("Cannot use both a positional prompt and the --prompt (-p) flag together")]
     WordsAndPrompt,
     #[error("Cannot use both --prompt (-p) and --prompt-interactive (-i) together")]

@@ -255,6 +255,10 @@ fn run_request(root: RootArgs) -> Result<RunRequest, UsageError> {
     if root.other.worktree.is_some() {
         return Err(UsageError::FlagUnavailable { flag: "--worktree" });
     }
+    let actions = [root.other.list_extensions, list_sessions, delete_session.is_some()];
+    if actions.into_iter().filter(|wanted| *wanted).count() > 1 {
+        return Err(UsageError::SeveralActions);
+    }
     let action = match delete_session {
         _ if root.other.list_extensions => Action::ListExtensions,
         _ if list_sessions => Action::ListSessions,

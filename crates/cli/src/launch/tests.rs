@@ -40,6 +40,8 @@ fn refused(args: &[&str]) -> UsageError {
     planned(args, PIPED).unwrap_err()
 }
 
+const SEVERAL_ACTIONS: &str = "The flags --list-extensions, --list-sessions, and --delete-session are mutually exclusive. Please provide only one.";
+
 #[test]
 fn refused_combinations_have_upstreams_texts() {
     let cases: &[(&[&str], &str)] = &[
@@ -47,6 +49,9 @@ fn refused_combinations_have_upstreams_texts() {
             &["-r", "--session-id", "a"],
             "The flags --resume, --session-id, and --session-file are mutually exclusive. Please provide only one.",
         ),
+        (&["--list-sessions", "--delete-session", "1"], SEVERAL_ACTIONS),
+        (&["--delete-session", "1", "-l"], SEVERAL_ACTIONS),
+        (&["--list-extensions", "--list-sessions"], SEVERAL_ACTIONS),
         (&["hi", "-p", "there"], "Cannot use both a positional prompt and the --prompt (-p) flag together"),
         (&["-p", "a", "-i", "b"], "Cannot use both --prompt (-p) and --prompt-interactive (-i) together"),
         (
