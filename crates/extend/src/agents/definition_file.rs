@@ -77,7 +77,7 @@ fn read_markdown(path: &Path, owner: &Owner) -> Result<Vec<FoundDefinition>, Str
     let front = front.ok_or("missing front matter (between two `---` lines)")?;
     let mut value: Value = frontmatter::parse(&front).map_err(|error| error.to_string())?;
     hydrate(owner, &mut value);
-    let fields = match value {
+    let mut fields = match value {
         Value::Object(fields) => fields,
         Value::Array(items) => return remotes(items, path, owner, &hash),
         _ => return Err("the front matter must be a mapping or a list of remote agents".to_owned()),
@@ -85,7 +85,8 @@ fn read_markdown(path: &Path, owner: &Owner) -> Result<Vec<FoundDefinition>, Str
     if is_remote(&fields) {
         return remotes(vec![Value::Object(fields)], path, owner, &hash);
     }
-    let prompt = Prompt::File {
+    flatten(&mut fields, &CONFIGS)?;
+    let below = Prompt::File {
         path: path.to_path_buf(),
         extension: match owner {
             Owner::Extension(extension) => Some(Arc::clone(extension)),
@@ -93,7 +94,31 @@ fn read_markdown(path: &Path, owner: &Owner) -> Result<Vec<FoundDefinition>, Str
         },
         agreed: matches!(owner, Owner::Project).then(|| hash.clone()),
     };
+    let prompt = match written_prompt(&mut fields)? {
+        None => below,
+        Some(written)
+            if below.text().map_err(|error| error.to_string())?.is_none_or(|text| text.is_empty()) =>
+        {
+            written
+        }
+        Some(_) => {
+            return Err(format!(
+                "`{SYSTEM_PROMPT}` is set and there is a text below the front matter; keep one"
+            ));
+        }
+    };
     Ok(vec![local(fields, prompt, path, owner, hash)?])
+}
+
+/// The system prompt among the keys.
+fn written_prompt(fields: &mut JsonObject) -> Result<Option<Prompt>, String> {
+    match fields.shift_remove(SYSTEM_PROMPT) {
+        None => Ok(None),
+        Some(Value::String(text)) if !text.trim().is_empty() => {
+            Ok(Some(Prompt::Text(text.trim().to_owned())))
+        }
+        Some(_) => Err("the system prompt must be a text that is not empty".to_owned()),
+    }
 }
 
 fn read_toml(path: &Path, owner: &Owner) -> Result<Vec<FoundDefinition>, String> {
@@ -115,31 +140,87 @@ fn read_toml(path: &Path, owner: &Owner) -> Result<Vec<FoundDefinition>, String>
     if is_remote(&fields) {
         return remotes(vec![Value::Object(fields)], path, owner, &hash);
     }
-    flatten(&mut fields)?;
-    let prompt = match fields.shift_remove("system_prompt") {
-        Some(Value::String(text)) if !text.trim().is_empty() => Prompt::Text(text.trim().to_owned()),
-        _ => return Err("`prompts.system_prompt` is missing or empty".to_owned()),
+    flatten(&mut fields, &OLDER)?;
+    flatten(&mut fields, &CONFIGS)?;
+    let Some(prompt) = written_prompt(&mut fields)? else {
+        return Err(format!("`prompts.system_prompt` or `{SYSTEM_PROMPT}` is missing"));
     };
     Ok(vec![local(fields, prompt, path, owner, hash)?])
 }
 
-/// The tables of older files become the keys that Markdown files have.
-fn flatten(fields: &mut JsonObject) -> Result<(), String> {
-    let tables: [(&str, &[&str]); 3] = [
-        ("prompts", &["system_prompt", "query", "initial_messages", "initialMessages"]),
-        ("model", &["model", "temperature"]),
-        ("run", &["max_turns", "maxTurns", "timeout_mins", "maxTimeMinutes"]),
-    ];
+/// A table of keys, and the keys that a definition has for them.
+type Table = (&'static str, &'static [(&'static str, &'static str)]);
+
+/// The tables of older TOML files.
+const OLDER: [Table; 3] = [
+    (
+        "prompts",
+        &[
+            ("system_prompt", SYSTEM_PROMPT),
+            ("query", "query"),
+            ("initial_messages", "initial_messages"),
+            ("initialMessages", "initial_messages"),
+        ],
+    ),
+    ("model", &[("model", "model"), ("temperature", "temperature")]),
+    (
+        "run",
+        &[
+            ("max_turns", "max_turns"),
+            ("maxTurns", "max_turns"),
+            ("timeout_mins", "timeout_mins"),
+            ("maxTimeMinutes", "timeout_mins"),
+        ],
+    ),
+];
+
+/// The tables of upstream's own definitions, with the names of each release.
+const CONFIGS: [Table; 5] = [
+    ("inputConfig", &[("inputs", "inputs"), ("inputSchema", "inputs")]),
+    (
+        "promptConfig",
+        &[("systemPrompt", SYSTEM_PROMPT), ("query", "query"), ("initialMessages", "initial_messages")],
+    ),
+    (
+        "modelConfig",
+        &[
+            ("model", "model"),
+            ("temp", "temperature"),
+            ("temperature", "temperature"),
+            ("top_p", "modelConfig.topP"),
+            ("topP", "modelConfig.topP"),
+            ("thinkingBudget", "modelConfig.thinkingBudget"),
+            ("generateContentConfig", "modelConfig.generateContentConfig"),
+        ],
+    ),
+    (
+        "runConfig",
+        &[
+            ("maxTurns", "max_turns"),
+            ("max_turns", "max_turns"),
+            ("maxTimeMinutes", "timeout_mins"),
+            ("max_time_minutes", "timeout_mins"),
+        ],
+    ),
+    ("toolConfig", &[("tools", "tools")]),
+];
+
+/// The key of a system prompt that is not the text below the front matter.
+const SYSTEM_PROMPT: &str = "promptConfig.systemPrompt";
+
+/// Moves what is in tables to the keys of a definition.
+fn flatten(fields: &mut JsonObject, tables: &[Table]) -> Result<(), String> {
     for (table, keys) in tables {
-        if !fields.get(table).is_some_and(Value::is_object) {
-            continue;
-        }
-        let Some(Value::Object(inner)) = fields.shift_remove(table) else { continue };
+        let Some(Value::Object(_)) = fields.get(*table) else { continue };
+        let Some(Value::Object(inner)) = fields.shift_remove(*table) else { continue };
         for (key, value) in inner {
-            if !keys.contains(&key.as_str()) {
-                return Err(format!("unknown field `{table}.{key}`"));
+            let Some((_, target)) = keys.iter().find(|(known, _)| *known == key) else {
+                let known: Vec<&str> = keys.iter().map(|(known, _)| *known).collect();
+                return Err(format!("unknown field `{table}.{key}` (expected {})", known.join(", ")));
+            };
+            if fields.insert((*target).to_owned(), value).is_some() {
+                return Err(format!("`{table}.{key}` is set twice, the other time as `{target}`; keep one"));
             }
-            fields.insert(key, value);
         }
     }
     Ok(())

@@ -26,7 +26,7 @@ pub(super) struct LocalFields {
     pub(super) description: String,
     #[serde(alias = "displayName")]
     pub(super) display_name: Option<String>,
-    tools: Option<Vec<String>>,
+    tools: Option<Vec<Value>>,
     #[serde(alias = "mcpServers", default)]
     mcp_servers: JsonObject,
     model: Option<String>,
@@ -40,8 +40,15 @@ pub(super) struct LocalFields {
     #[expect(dead_code, reason = "a label for people")]
     experimental: Option<bool>,
     inputs: Option<JsonObject>,
+    #[serde(alias = "outputConfig")]
     output: Option<OutputFields>,
     query: Option<String>,
+    #[serde(rename = "modelConfig.topP")]
+    top_p: Option<f64>,
+    #[serde(rename = "modelConfig.thinkingBudget")]
+    thinking_budget: Option<i64>,
+    #[serde(rename = "modelConfig.generateContentConfig", default)]
+    generation: JsonObject,
 }
 
 /// An example turn, in the form of the API or with its text alone.
@@ -77,6 +84,7 @@ impl InitialMessage {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OutputFields {
+    #[serde(alias = "outputName")]
     name: Option<String>,
     description: Option<String>,
     schema: Value,
@@ -92,10 +100,18 @@ impl LocalFields {
         if !(0.0..=2.0).contains(&temperature) {
             return Err(format!("`temperature` must be between 0 and 2, not {temperature}"));
         }
-        let tools = self.tools;
+        let tools = self.tools.map(tool_names).transpose()?;
         if let Some(bad) = tools.iter().flatten().find(|name| !is_tool_word(name)) {
             return Err(format!("invalid tool name `{bad}` (wildcards are *, mcp_* and mcp_<server>_*)"));
         }
+        let mut generation = JsonObject::from_iter([
+            ("temperature".to_owned(), json!(temperature)),
+            ("topP".to_owned(), json!(self.top_p.unwrap_or(0.95))),
+        ]);
+        if let Some(budget) = self.thinking_budget {
+            generation.insert("thinkingConfig".to_owned(), json!({"thinkingBudget": budget}));
+        }
+        generation.extend(self.generation);
         let inputs = match &self.inputs {
             Some(written) => inputs::schema_of(written)?,
             None => inputs::query_schema(),
@@ -116,10 +132,7 @@ impl LocalFields {
                 None | Some("inherit" | "") => ModelChoice::Inherit,
                 Some(name) => ModelChoice::Named(name.to_owned()),
             },
-            generation: JsonObject::from_iter([
-                ("temperature".to_owned(), json!(temperature)),
-                ("topP".to_owned(), json!(0.95)),
-            ]),
+            generation,
             max_turns: self.max_turns.map_or(Ok(MAX_TURNS), turns)?,
             time_limit: self.timeout_mins.map_or(Ok(TIME_LIMIT), |minutes| time("timeout_mins", minutes))?,
         })
@@ -135,6 +148,14 @@ impl OutputFields {
             form: OutputForm::Plain,
         }
     }
+}
+
+fn tool_names(written: Vec<Value>) -> Result<Vec<String>, String> {
+    let name = |tool| match tool {
+        Value::String(name) => Ok(name),
+        other => Err(format!("`tools` must list the names of tools, not {other}")),
+    };
+    written.into_iter().map(name).collect()
 }
 
 /// Names contain letters, digits and a few signs; a star only at the end of `*`, `mcp_*` and `mcp_<server>_*`.

@@ -51,12 +51,13 @@ pub(super) fn schema_of(written: &JsonObject) -> Result<Value, String> {
     Ok(json!({"type": "object", "properties": properties, "required": required}))
 }
 
-/// The inputs for a prompt: the agent's only input, or a JSON object with several; defaults are filled in.
+/// The inputs for a prompt: the agent's only input, or a JSON object with several; defaults are filled in. Whether they
+/// match the schema is not checked.
 pub fn inputs_for(schema: &Value, prompt: &str) -> JsonObject {
     let empty = JsonObject::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let mut inputs = match properties.keys().collect::<Vec<_>>().as_slice() {
-        [only] => JsonObject::from_iter([((*only).clone(), json!(prompt))]),
+        [only] => only_input(only, properties.get(*only).unwrap_or(&Value::Null), prompt),
         names => match serde_json::from_str::<Value>(prompt) {
             Ok(Value::Object(given)) if given.keys().any(|key| names.contains(&key)) => given,
             _ => JsonObject::from_iter([("prompt".to_owned(), json!(prompt))]),
@@ -68,6 +69,32 @@ pub fn inputs_for(schema: &Value, prompt: &str) -> JsonObject {
         }
     }
     inputs
+}
+
+/// A text is taken as it is; any other input is read as JSON, alone or in an object with its name.
+fn only_input(name: &str, property: &Value, prompt: &str) -> JsonObject {
+    let named = |value| JsonObject::from_iter([(name.to_owned(), value)]);
+    if property.get("type").is_none() || is_type(property, "string") {
+        return named(json!(prompt));
+    }
+    let value = match serde_json::from_str(prompt) {
+        Ok(Value::Object(given)) if given.contains_key(name) => return given,
+        Ok(value) => value,
+        Err(_) => json!(prompt),
+    };
+    if !is_type(property, "array") || value.is_array() {
+        return named(value);
+    }
+    // A list of one item needs no brackets, and a text no quotes.
+    let is_text = property.get("items").is_some_and(|items| is_type(items, "string"));
+    named(json!([if is_text { json!(prompt) } else { value }]))
+}
+
+fn is_type(schema: &Value, word: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::Array(words)) => words.iter().any(|known| known == word),
+        known => known.is_some_and(|known| known == word),
+    }
 }
 
 #[cfg(test)]
@@ -92,5 +119,35 @@ mod tests {
         assert_eq!(Value::Object(given), json!({"path": "src", "tags": ["a"]}));
         assert_eq!(inputs_for(&schema, "look")["prompt"], "look");
         assert_eq!(inputs_for(&query_schema(), r#"{"a": 1}"#)["query"], r#"{"a": 1}"#);
+    }
+
+    #[test]
+    fn an_only_input_of_any_type_can_be_given() {
+        let only = |kind: &str, prompt: &str| {
+            let schema =
+                schema_of(json!({"n": {"type": kind, "required": true}}).as_object().unwrap()).unwrap();
+            inputs_for(&schema, prompt)["n"].clone()
+        };
+        for (kind, prompt, expected) in [
+            ("number", "2.5", json!(2.5)),
+            ("integer", " 7\n", json!(7)),
+            ("integer", r#"{"n": 7}"#, json!(7)),
+            ("integer", "seven", json!("seven")),
+            ("boolean", "true", json!(true)),
+            ("string[]", r#"["a", "b"]"#, json!(["a", "b"])),
+            ("string[]", r#"{"n": ["a"]}"#, json!(["a"])),
+            ("string[]", "src and tests", json!(["src and tests"])),
+            ("string[]", "5", json!(["5"])),
+            ("number[]", "[1, 2]", json!([1, 2])),
+            ("number[]", "1", json!([1])),
+            ("string", "5", json!("5")),
+            ("string", r#"{"n": 7}"#, json!(r#"{"n": 7}"#)),
+        ] {
+            assert_eq!(only(kind, prompt), expected, "{kind}: {prompt}");
+        }
+        let nullable = json!({"type": "object", "properties": {"n": {"type": ["integer", "null"]}}});
+        assert_eq!(inputs_for(&nullable, "null")["n"], Value::Null);
+        let untyped = json!({"type": "object", "properties": {"n": {"enum": ["1", "2"]}}});
+        assert_eq!(inputs_for(&untyped, "1")["n"], "1");
     }
 }

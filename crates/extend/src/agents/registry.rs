@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_domain::JsonObject;
+use pollux_domain::spelling::similar;
 use serde_json::Value;
 
 use super::definition_file::{self, Owner};
@@ -78,7 +79,7 @@ impl Registry {
             let owner = Owner::Extension(Arc::new(extension.clone()));
             registry.add_folder(&extension.part("agents"), &owner, None, &sources.settings);
         }
-        registry.unknown_overrides(&sources.settings);
+        registry.unknown_names(&sources.settings);
         registry
     }
 
@@ -147,16 +148,27 @@ impl Registry {
         }
     }
 
-    /// An override without an agent is probably a typo, except for agents that only upstream has.
-    fn unknown_overrides(&mut self, settings: &AgentSettings) {
+    /// A name without an agent is probably a typo, except for agents that only upstream has. In the list of enabled ones
+    /// it leaves out the agent that was meant.
+    fn unknown_names(&mut self, settings: &AgentSettings) {
         const UPSTREAM_ONLY: [&str; 2] = ["browser_agent", "confucius"];
-        for name in settings.overrides.keys() {
-            let known = UPSTREAM_ONLY.contains(&name.as_str())
-                || self.entries.iter().any(|entry| same_name(&entry.definition.name, name));
-            if !known {
-                self.problems.push(format!("agents.overrides.{name}: no agent has this name"));
-            }
-        }
+        let overrides = settings.overrides.keys().map(|name| (name, format!("agents.overrides.{name}")));
+        let lists = [("agents.enabled", &settings.enabled), ("agents.disabled", &settings.disabled)];
+        let listed =
+            lists.into_iter().flat_map(|(key, names)| names.iter().map(move |name| (name, key.to_owned())));
+        let lines = overrides.chain(listed).filter_map(|(name, key)| {
+            let known = self.entries.iter().map(|entry| entry.definition.name.as_str());
+            let is_known =
+                UPSTREAM_ONLY.iter().copied().chain(known.clone()).any(|known| same_name(known, name));
+            let near = similar(name, known)
+                .first()
+                .map(|near| format!("; did you mean `{near}`?"))
+                .unwrap_or_default();
+            // An agent of another project may be disabled for good.
+            let is_wrong = !is_known && (key != "agents.disabled" || !near.is_empty());
+            is_wrong.then(|| format!("{key}: no agent has the name `{name}`{near}"))
+        });
+        self.problems.extend(lines.collect::<Vec<_>>());
     }
 
     /// The agents that can be called.

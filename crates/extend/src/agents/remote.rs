@@ -1,5 +1,6 @@
 //! Definitions of remote agents.
 
+use pollux_domain::JsonObject;
 use pollux_domain::remote_agent::{CardSource, RemoteAuth, RemoteOAuth, RemoteTarget};
 use serde::Deserialize;
 
@@ -23,6 +24,12 @@ pub(super) struct RemoteFields {
     agent_card_json: Option<String>,
     #[expect(dead_code, reason = "a label for people")]
     experimental: Option<bool>,
+    #[serde(rename = "inputConfig")]
+    #[expect(dead_code, reason = "the agent gets the prompt as a text, whatever it says")]
+    input_config: Option<JsonObject>,
+    #[serde(rename = "outputConfig")]
+    #[expect(dead_code, reason = "the agent's card says what it returns")]
+    output_config: Option<JsonObject>,
     auth: Option<AuthFields>,
 }
 

@@ -1,7 +1,7 @@
 #![expect(clippy::disallowed_methods, reason = "scratch files need no care")]
 
 use super::*;
-use crate::agents::{ModelChoice, Origin, fill};
+use crate::agents::{ModelChoice, Origin, Prompt, fill};
 use pollux_domain::remote_agent::{CardSource, RemoteAuth};
 use serde_json::json;
 use std::fs;
@@ -197,7 +197,7 @@ fn settings_switch_agents_and_change_their_limits() {
     assert_eq!(local.model, ModelChoice::Named("m".into()));
     assert_eq!((&local.generation["temperature"], &local.generation["topP"]), (&json!(0.7), &json!(0.95)));
     assert!(registry.find("cli_help").is_none() && registry.find("generalist").is_none());
-    assert_eq!(registry.problems(), ["agents.overrides.ghost: no agent has this name"]);
+    assert_eq!(registry.problems(), ["agents.overrides.ghost: no agent has the name `ghost`"]);
 }
 
 #[test]
@@ -210,6 +210,24 @@ fn a_list_of_enabled_agents_disables_the_others_unless_overridden() {
     let registry = Place::new().load(settings);
     let enabled: Vec<&str> = registry.enabled().map(|agent| agent.name.as_str()).collect();
     assert_eq!(enabled, ["cli_help", "generalist"]);
+}
+
+#[test]
+fn an_unknown_name_in_the_lists_is_reported_with_the_nearest_one() {
+    let settings = AgentSettings {
+        enabled: vec!["genralist".into(), "cli-help".into(), "browser-agent".into(), "ghost".into()],
+        disabled: vec!["codebase_investigater".into(), "agent_of_another_project".into()],
+        ..AgentSettings::default()
+    };
+    let registry = Place::new().load(settings);
+    assert_eq!(
+        registry.problems(),
+        [
+            "agents.enabled: no agent has the name `genralist`; did you mean `generalist`?",
+            "agents.enabled: no agent has the name `ghost`",
+            "agents.disabled: no agent has the name `codebase_investigater`; did you mean `codebase_investigator`?",
+        ]
+    );
 }
 
 #[test]
@@ -228,6 +246,57 @@ fn the_camel_case_names_of_fields_are_read() {
     let said: Vec<String> = local.initial.iter().map(|content| content.text()).collect();
     assert_eq!(said, ["hi", "hello"]);
     assert!(registry.find("b").unwrap().is_remote());
+}
+
+#[test]
+fn upstreams_blocks_are_read_in_both_formats() {
+    let place = Place::new();
+    place.write(
+        "user/a.md",
+        "---\nkind: local\nname: a\ndisplayName: A\ndescription: d\ninputConfig:\n  inputs:\n    count: {type: integer, \
+         description: how many, required: true}\npromptConfig:\n  systemPrompt: You count ${count}.\n  query: Go\n  \
+         initialMessages: [{role: user, parts: [{text: hi}]}]\nmodelConfig: {model: m, temp: 0.2, top_p: 0.5, \
+         thinkingBudget: 7, generateContentConfig: {topK: 3}}\nrunConfig: {maxTimeMinutes: 2, maxTurns: 4}\n\
+         toolConfig: {tools: [glob]}\noutputConfig: {outputName: report, description: o, schema: {type: string}}\n---\n\n",
+    );
+    place.write(
+        "user/b.toml",
+        "name = \"b\"\ndescription = \"d\"\n[promptConfig]\nsystemPrompt = \"You are b\"\n[runConfig]\nmaxTimeMinutes = 1\n",
+    );
+    place.write(
+        "user/c.md",
+        "---\nkind: remote\nname: c\nagentCardUrl: https://h.example/card\ninputConfig: {inputs: {}}\noutputConfig: {}\n---\n",
+    );
+    let registry = place.load(AgentSettings::default());
+    assert_eq!(registry.problems(), [] as [&str; 0]);
+    let Kind::Local(local) = &registry.find("a").unwrap().kind else { panic!("local") };
+    assert_eq!(local.inputs["required"], json!(["count"]));
+    assert_eq!(local.prompt.text().unwrap().unwrap(), "You count ${count}.");
+    assert_eq!((local.query.as_deref(), local.initial.len()), (Some("Go"), 1));
+    assert_eq!(local.model, ModelChoice::Named("m".into()));
+    assert_eq!(
+        Value::Object(local.generation.clone()),
+        json!({"temperature": 0.2, "topP": 0.5, "thinkingConfig": {"thinkingBudget": 7}, "topK": 3})
+    );
+    assert_eq!((local.max_turns, local.time_limit.as_secs()), (4, 120));
+    assert_eq!(local.tools.as_deref(), Some(&["glob".to_owned()][..]));
+    assert_eq!(local.output.as_ref().unwrap().name, "report");
+    let Kind::Local(local) = &registry.find("b").unwrap().kind else { panic!("local") };
+    assert_eq!((local.prompt.clone(), local.time_limit.as_secs()), (Prompt::Text("You are b".into()), 60));
+    assert!(registry.find("c").unwrap().is_remote());
+    for (line, expected) in [
+        ("runConfig: {maxTurn: 3}", "unknown field `runConfig.maxTurn` (expected maxTurns, "),
+        ("max_turns: 3\nrunConfig: {maxTurns: 4}", "`runConfig.maxTurns` is set twice"),
+        ("maxTurns: 3\nrunConfig: {maxTurns: 4}", "duplicate field"),
+        ("runConfig: {maxTurns: 0}", "`max_turns` must be"),
+        ("runConfig: 3", "unknown field `runConfig`"),
+        ("promptConfig: {systemPrompt: x}", "`promptConfig.systemPrompt` is set and there is a text below"),
+        ("promptConfig: {systemPrompt: ''}", "must be a text that is not empty"),
+        ("toolConfig: {tools: [{name: f}]}", "`tools` must list the names of tools, not {\"name\":\"f\"}"),
+    ] {
+        let problem = place.local(&format!("---\nname: x\ndescription: d\n{line}\n---\nbody\n")).unwrap_err();
+        assert!(problem.contains(expected), "{line}: {problem}");
+    }
 }
 
 #[test]
