@@ -353,7 +353,7 @@ fn change_sessions(machine: &mut Machine) {
     let answer = |text: &str| json!([{"text": text}]);
     machine.prompt("first", &[answer("The first answer.")], &[]);
     machine.prompt("second", &[answer("The second answer.")], &["--resume", "latest"]);
-    machine.prompt("forked", &[answer("The answer of the fork.")], &["--fork", "latest"]);
+    machine.prompt("forked", &[answer("The answer of the fork.")], &["--resume", "latest", "--fork"]);
     machine.run(&["sessions", "rewind", "latest", "--to", "2", "--conversation", "--yes"]);
     let copy = machine.folder.path().join("copy.json");
     let copy = copy.to_string_lossy();

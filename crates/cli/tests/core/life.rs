@@ -169,6 +169,42 @@ fn a_killed_core_loses_nothing_that_was_recorded() {
     assert!(scene.server.request(1).body.to_string().contains("before the kill"));
 }
 
+/// Two sessions at once: one in the middle of a reply, one at a call that waits for an answer, with a prompt behind it.
+#[test]
+fn a_core_killed_during_turns_loses_no_prompt_and_no_reply() {
+    let mut scene = Scene::with(
+        home(),
+        [
+            reply().text("Kept.").call("glob", json!({"pattern": "*"})),
+            reply().text("Begun").text("more").stall_after(1),
+        ],
+        &[],
+    );
+    let mut streaming = scene.peer("test");
+    let first = streaming.open(scene.opening());
+    streaming.prompt(&first, "the first prompt");
+    streaming.event("ToolCallFinished");
+    until("the second reply", || scene.server.requests().len() == 2);
+    scene
+        .server
+        .push([reply().text("May I?").call("run_shell_command", json!({"command": "touch made.txt"}))]);
+    let mut asking = scene.peer("test");
+    let second = asking.open(scene.opening());
+    asking.prompt(&second, "the second prompt");
+    asking.event("ApprovalWanted");
+    scene.kill_core();
+    scene.server.push([reply().text("After."), reply().text("After.")]);
+    for (session, kept) in [(first, ["the first prompt", "Kept."]), (second, ["the second prompt", "May I?"])]
+    {
+        let again = scene.run(&["attach", &session, "-p", "go on"]);
+        assert!(again.code == Some(0) && again.stdout.contains("After."), "{again:?}");
+        let sent = scene.server.requests().last().unwrap().body.to_string();
+        assert!(kept.iter().all(|text| sent.contains(text)) && !sent.contains("Begun"), "{sent}");
+    }
+    scene.server.assert_valid();
+    assert!(!scene.home.project().join("made.txt").exists(), "nobody allowed it");
+}
+
 #[test]
 fn attaching_names_what_it_cannot_find() {
     let scene = Scene::with(home(), [], &[]);

@@ -156,6 +156,24 @@ fn old_flat_settings_are_migrated_with_a_backup() {
 }
 
 #[test]
+fn a_settings_file_that_is_mounted_is_written_in_place() {
+    let home = TestHome::new().home_file(".gemini/settings.json", "{\n  \"ui\": { \"theme\": \"Dark\" }\n}");
+    let file = home.gemini_dir().join("settings.json");
+    let script = "mount --bind \"$1\" \"$1\" || exit 99; exec \"$0\" config set ui.theme Light";
+    let inside = ["--user", "--map-root-user", "--mount", "sh", "-c", script];
+    let args = [&inside[..], &[crate::scene::binary().to_str().unwrap(), file.to_str().unwrap()]].concat();
+    let run = home.command("unshare".as_ref(), args).run();
+    if run.code == Some(99) || run.stderr.contains("unshare") {
+        return;
+    }
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(read_json(&file)["ui"]["theme"], "Light");
+    let left: Vec<_> =
+        fs::read_dir(home.gemini_dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().ends_with(".tmp")), "{left:?}");
+}
+
+#[test]
 fn secrets_are_not_shown() {
     let scene = Scene::with(TestHome::new().settings(json!({"api": {"key": "canary-in-settings"}})), []);
     for args in

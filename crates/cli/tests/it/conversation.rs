@@ -39,18 +39,41 @@ fn no_with_words_goes_to_the_model_and_no_alone_ends_the_turn() {
     let mut terminal = at_terminal(&scene, &[]);
     terminal.expect("User: ").say("go").expect("Answer").say("n").expect("instead").say("use write_file");
     terminal
+        .expect("Did not run touch made.txt: refused")
         .expect("Answer")
         .say("n")
         .expect("instead")
         .say("")
         .expect("Request cancelled.")
         .expect("User: ");
-    terminal.interrupt();
+    terminal.say("/quit");
     assert_eq!(terminal.end().0, Some(0));
     let answer = scene.server.request(1).body.to_string();
     assert!(answer.contains("User denied execution. use write_file"), "{answer}");
     assert_eq!(scene.server.requests().len(), 2);
     assert!(!scene.home.project().join("made.txt").exists());
+}
+
+#[test]
+fn ctrl_c_discards_a_draft_and_does_not_leave() {
+    let scene = Scene::new([]);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("User: ").type_text("half a thought").interrupt();
+    terminal.expect("Press Ctrl+C again to exit.").expect("User: ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
+    assert!(scene.server.requests().is_empty());
+}
+
+#[test]
+fn mcp_shows_what_a_server_said_before_it_failed() {
+    let script = "echo first >&2; echo 'cannot bind, key is hunter22' >&2; exit 3";
+    let server = json!({"command": "sh", "args": ["-c", script], "env": {"API_KEY": "hunter22"}});
+    let home = TestHome::new().settings(json!({"mcpServers": {"dead": server}}));
+    let scene = Scene::with(home, []);
+    let mut terminal = at_terminal(&scene, &[]);
+    terminal.expect("MCP issues detected").say("/mcp").expect("✗ dead: ").expect("    first");
+    terminal.expect("    cannot bind, key is ***").expect("User: ").say("/quit");
+    assert_eq!(terminal.end().0, Some(0));
 }
 
 #[test]

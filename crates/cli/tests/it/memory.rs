@@ -104,6 +104,32 @@ fn a_session_is_kept_as_a_transcript_and_found_by_a_later_one() {
 }
 
 #[test]
+fn locks_of_shared_files_cost_no_reply_and_what_waits_for_them_is_said() {
+    let scene = Scene::with(remembering(), [reply().text("Five."), reply().text("Six.")]);
+    let (sessions, learnings) = (agent(&scene).join("sessions"), agent(&scene).join("agent"));
+    let locks = [sessions.join("sessions.json.lock"), learnings.join("LEARNINGS.md.lock")];
+    for lock in &locks {
+        fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        fs::write(lock, json!({"pid": std::process::id()}).to_string()).unwrap();
+    }
+    let run = scene.run(&["-p", "I prefer tabs over spaces. How many?"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "Five.\n"), "{}", run.stderr);
+    let lines = transcript(&scene);
+    let roles: Vec<&str> = lines[1..].iter().map(|line| line["message"]["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant"]);
+    for said in [
+        "could not save 1 learning: ",
+        "but not in the list of remembered sessions: ",
+        "is still held by process",
+    ] {
+        assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
+    }
+    locks.iter().for_each(|lock| fs::remove_file(lock).unwrap());
+    let run = scene.run(&["-p", "and now?"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
 fn notes_are_read_by_lines_and_nothing_else_is() {
     let note: String = (1..=300).map(|n| format!("line {n}\n")).collect();
     let home = remembering().file("memory/plan.md", &note).file("secret.env", "TOKEN=abc");

@@ -173,6 +173,51 @@ fn a_session_is_forgotten_with_its_transcript() {
 }
 
 #[test]
+fn a_session_is_forgotten_by_number_prefix_or_as_the_latest_and_an_unknown_one_is_an_error() {
+    let scene = Scene::with(remembering(), [reply().text("one"), reply().text("two"), reply().text("three")]);
+    let empty = memory(&scene, &["forget", "--path", "MEMORY.md", "--yes"]);
+    assert_eq!((empty.code, state(&scene).exists()), (Some(42), false), "{}", empty.stderr);
+    for word in ["heliotrope", "marigold", "larkspur"] {
+        scene.run(&["-p", &format!("what is {word}?")]);
+    }
+    for (args, said) in [
+        (["forget", "--session", "7", "--yes"], "no session of this project matches `7`"),
+        (["forget", "--session", "abcdef", "--yes"], "no session in memory matches `abcdef`"),
+        (["forget", "--path", "./memory/no.md", "--yes"], "no note in memory matches `./memory/no.md`"),
+        (["forget", "--query", "?!", "--yes"], "contains no words"),
+    ] {
+        let run = memory(&scene, &args);
+        assert!(run.code == Some(42) && run.stderr.contains(said), "{args:?}: {}", run.stderr);
+    }
+    assert!(
+        !all_files(&state(&scene)).iter().any(|file| file.ends_with("forgotten.json")),
+        "nothing is barred"
+    );
+    let known = |word: &str| {
+        all_files(&state(&scene))
+            .iter()
+            .any(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).contains(word))
+    };
+    let store = read_json(&state(&scene).join("agents/main/sessions/sessions.json"));
+    let marigold =
+        store.as_object().unwrap().values().find(|entry| entry["lastUserMessage"] == "what is marigold?");
+    let prefix = marigold.unwrap()["sessionId"].as_str().unwrap()[..13].to_owned();
+    for (given, word) in [("latest", "larkspur"), ("1", "heliotrope"), (prefix.as_str(), "marigold")] {
+        assert!(known(word), "{word}");
+        let run = memory(&scene, &["forget", "--session", given, "--yes"]);
+        assert_eq!(run.code, Some(0), "{given}: {}", run.stderr);
+        assert!(run.stdout.starts_with("Forgotten:") && run.stdout.contains(".jsonl"), "{}", run.stdout);
+        assert!(!known(word), "{word}");
+    }
+    let again = memory(&scene, &["forget", "--session", "latest", "--yes"]);
+    assert!(
+        again.code == Some(42) && again.stderr.contains("no session in memory matches"),
+        "{}",
+        again.stderr
+    );
+}
+
+#[test]
 fn the_export_is_one_document() {
     let home = remembering().file("MEMORY.md", "The mascot is an otter.\n");
     let scene = Scene::with(home, []);

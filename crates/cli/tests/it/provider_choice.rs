@@ -56,6 +56,15 @@ fn a_title_is_asked_of_a_local_servers_own_model() {
     assert!(models(&server).iter().all(|model| model == "qwen3"), "{:?}", models(&server));
 }
 
+#[test]
+fn auth_tells_about_the_provider_in_use() {
+    let server = local();
+    let home = TestHome::new();
+    let screen = ollama(&home, &server, &["-m", "ollama/qwen3"]).on_screen(160, 40);
+    screen.expect(PLACEHOLDER).say("/auth").expect("Provider:  Ollama (running on this machine)");
+    assert!(!screen.text().contains("Not signed in"), "{}", screen.text());
+}
+
 fn say_to_claude_then_local(claude: &FakeMessages, local: &FakeChat, home: &TestHome) -> Screen {
     let screen = ollama(home, local, &["-m", "anthropic/claude-haiku-5-5"])
         .env("ANTHROPIC_API_KEY", "sk-ant-canary")

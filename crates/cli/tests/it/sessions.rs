@@ -172,6 +172,23 @@ fn an_id_can_be_used_once() {
 }
 
 #[test]
+fn of_two_runs_at_once_with_one_id_the_second_is_refused() {
+    let scene =
+        Scene::new([reply().text("Begun").text("more").stall_after(1), Reply::error(400, "X", "unused")]);
+    let args = ["--session-id", "shared-id", "-p", "first", "-o", "stream-json"];
+    let running = scene.prompt(&args).spawn();
+    running.wait_for_stdout("Begun");
+    let second = scene.run(&["--session-id", "shared-id", "-p", "second"]);
+    assert_eq!((second.stdout.as_str(), second.code), ("", Some(42)), "{}", second.stderr);
+    let told = "Error starting session: Session ID \"shared-id\" already exists.";
+    assert!(second.stderr.contains(told), "{}", second.stderr);
+    running.signal("TERM");
+    assert_eq!(running.wait().code, Some(143));
+    let kept = scene.session()["messages"].to_string();
+    assert!(kept.contains("first") && !kept.contains("second"), "{kept}");
+}
+
+#[test]
 fn ids_that_name_files_of_the_project_are_refused_and_never_deleted_with_a_session() {
     let scene = recorded();
     let temp = scene.chats().parent().unwrap().to_path_buf();
@@ -238,6 +255,25 @@ fn a_file_from_elsewhere_is_imported_under_a_fresh_id_and_left_alone() {
     let missing = scene.run(&["--session-file", "no-such.json", "-p", "x"]);
     assert_eq!(missing.code, Some(42), "{}", missing.stderr);
     assert!(missing.stderr.contains("no-such.json"), "{}", missing.stderr);
+}
+
+#[test]
+fn a_start_that_fails_leaves_no_copy() {
+    let scene = recorded();
+    let own = scene.session_files();
+    fs::copy(&own[0], scene.home.project().join("theirs.json")).unwrap();
+    for source in [&["--resume", "latest", "--fork"][..], &["--session-file", "theirs.json"]] {
+        let args = |more: &[&'static str]| -> Vec<&str> { [source, more].concat() };
+        let run = scene.prompt(&args(&["-p", "x"])).without_env("GEMINI_API_KEY").run();
+        assert_eq!(run.code, Some(41), "{source:?}: {}", run.stderr);
+        let run = scene.prompt(&args(&["-p", ""])).run();
+        assert_eq!(run.code, Some(42), "{source:?}: {}", run.stderr);
+        assert_eq!(scene.session_files(), own, "{source:?}");
+    }
+    scene.server.push([reply().text("Copied.")]);
+    let run = scene.run(&["--resume", "latest", "--fork", "-p", "go on"]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert_eq!(scene.session_files().len(), 2);
 }
 
 #[test]

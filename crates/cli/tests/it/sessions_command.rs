@@ -15,7 +15,7 @@ use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::list;
 use serde_json::{Value, json};
 
-use crate::scene::{all_files, keys, lines, parse};
+use crate::scene::{all_files, binary, keys, lines, panicked, parse};
 use archive::{CLAUDE_ID, Home, OTHER, agent, user};
 
 /// Two sessions of this project and one of another.
@@ -315,6 +315,39 @@ fn a_project_is_found_by_a_part_of_its_name() {
     );
     let none = home.run(&["sessions", "find-project", "nowhere"]);
     assert_eq!((none.code, none.stdout.as_str()), (Some(42), ""));
+}
+
+#[test]
+fn no_project_is_found_in_a_home_that_does_not_exist() {
+    let home = three();
+    let missing = home.test.home().join("none/at/all");
+    let args = ["sessions", "find-project", "shop"];
+    let run = home.test.command(binary(), args).env("GEMINI_CLI_HOME", missing.to_str().unwrap()).run();
+    assert_eq!((run.code, run.stdout.as_str()), (Some(42), ""), "{}", run.stderr);
+    assert!(!panicked(&run) && !missing.exists(), "{}", run.stderr);
+}
+
+#[test]
+fn a_folder_of_sessions_that_cannot_be_listed_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = three();
+    let mode = |mode| fs::set_permissions(home.chats(), fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o000);
+    // Nothing is denied to root.
+    if fs::read_dir(home.chats()).is_err() {
+        let told = format!("could not list the sessions in `{}`: Permission denied", home.chats().display());
+        for args in [
+            &["--list-sessions"][..],
+            &["--delete-session", "1"],
+            &["--resume", "latest", "-p", "x"],
+            &["sessions", "list"],
+            &["sessions", "show", "1"],
+        ] {
+            let run = home.run(args);
+            assert!(run.stderr.contains(&told), "{args:?}: {}", run.stderr);
+        }
+    }
+    mode(0o700);
 }
 
 #[test]

@@ -19,8 +19,9 @@ impl Walk {
             Message::User(user) => super::super::oracle::text_of(&user.parts).starts_with("prompt"),
             _ => false,
         };
-        // The first prompt stays: a session without messages cannot be resumed.
-        let prompts: Vec<usize> = (1..held.len()).filter(|at| is_ours(&held[*at])).collect();
+        // The first prompt stays: a session without a conversation cannot be resumed. An import begins with a notice.
+        let first = held.iter().position(|message| matches!(message, Message::User(_))).unwrap_or(held.len());
+        let prompts: Vec<usize> = (first + 1..held.len()).filter(|at| is_ours(&held[*at])).collect();
         if prompts.is_empty() {
             return self.resume();
         }

@@ -178,6 +178,38 @@ fn pruning_says_why_and_keeps_to_the_settings() {
 }
 
 #[test]
+fn pruning_refuses_limits_that_contradict_each_other() {
+    let retention = json!({"maxAge": "1d", "minRetention": "7d"});
+    let home = Home::with(TestHome::new().settings(json!({"general": {"sessionRetention": retention}})));
+    let old = home.session("alpha-0001", "2020-01-02T03:04:05.000Z", &[user("u1", "old")]);
+    let run = home.run(&["sessions", "prune", "--yes"]);
+    assert_eq!((run.code, old.exists()), (Some(52), true), "{}", run.stderr);
+    let told =
+        "`general.sessionRetention.minRetention` `7d` is longer than `maxAge` `1d`; no sessions were deleted";
+    assert!(run.stderr.contains(told), "{}", run.stderr);
+}
+
+#[test]
+fn a_session_of_another_machine_is_left_alone_and_its_lock_named() {
+    let (home, file) = one();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let lock = file.with_file_name(format!(".{name}.lock"));
+    fs::write(&lock, r#"{"pid":7,"host":"elsewhere.example"}"#).unwrap();
+    for args in [
+        &["sessions", "delete", "1", "--yes"][..],
+        &["sessions", "rewind", "1", "--to", "1", "--conversation", "--yes"],
+    ] {
+        let run = home.run(args);
+        assert_eq!((run.code, file.exists()), (Some(42), true), "{args:?}: {}", run.stderr);
+        let told = format!(
+            "in use by process 7 on `elsewhere.example` (if it is no longer running, delete `{}`)",
+            lock.display()
+        );
+        assert!(run.stderr.contains(&told), "{args:?}: {}", run.stderr);
+    }
+}
+
+#[test]
 fn pruning_does_nothing_where_sessions_are_kept_for_ever() {
     let home =
         Home::with(TestHome::new().settings(json!({"general": {"sessionRetention": {"enabled": false}}})));
