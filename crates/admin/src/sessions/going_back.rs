@@ -5,7 +5,7 @@ mod edits;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use pollux_config::groups::Rewind;
+use pollux_config::groups::{Durability, Rewind};
 use pollux_config::paths::Project;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
@@ -46,6 +46,7 @@ pub(super) fn proposal(way: &Way<'_>, own: &Own, to: &str) -> Result<Proposal<Wa
     let index = target(&session, &prompts, to)?;
     // Held to the end, so that no other process resumes the session meanwhile.
     let mut recorder = Recorder::resume(&session).map_err(|error| in_use(&error))?;
+    recorder.set_durability(Durability::Power);
     let message = session.messages.get(index).map(|message| message.id().to_owned()).unwrap_or_default();
     let count = session.messages.len() - index;
     let (steps, files) = if what.files() {

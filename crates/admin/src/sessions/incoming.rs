@@ -5,6 +5,7 @@ use std::path::Path;
 use pollux_catalogue::Origin;
 use pollux_domain::event::Severity;
 use pollux_domain::exit::ExitKind;
+use pollux_config::groups::Durability;
 use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
@@ -88,6 +89,7 @@ fn record(conversation: Vec<ForeignMessage>, from: String, new: NewSession) -> R
     let failed = |error: RecordError| Failure::from_error(ExitKind::Failure, &error);
     let start = new.now;
     let mut recorder = Recorder::create(new).map_err(failed)?;
+    recorder.set_durability(Durability::Power);
     for message in &messages {
         match message {
             Message::User(user) => {

@@ -183,7 +183,6 @@ fn a_core_killed_during_turns_loses_no_prompt_and_no_reply() {
     let mut streaming = scene.peer("test");
     let first = streaming.open(scene.opening());
     streaming.prompt(&first, "the first prompt");
-    streaming.event("ToolCallFinished");
     until("the second reply", || scene.server.requests().len() == 2);
     scene
         .server

@@ -154,15 +154,16 @@ fn check_session(disks: &Disks<'_>, path: &Path, scratch: &Path) -> Result<(), S
     missing(&needed, &again.messages, path).map_err(|why| format!("{why} after it was resumed"))
 }
 
-/// Whether a message that was rewound is still in the session, or in a copy beside it.
+/// Whether a message that was rewound is still in the file, as in a record log, or in a copy beside it.
 fn is_kept(message: &Message, found: &[Message], image: &Image, path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let is_copy = |other: &Path| {
-        other.file_name().is_some_and(|it| it.to_string_lossy().starts_with(&format!("{name}.rewound-")))
+    let copy = format!("{name}.rewound-");
+    let holds_it = |other: &Path| {
+        other == path || other.file_name().is_some_and(|it| it.to_string_lossy().starts_with(&copy))
     };
     let has_it = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(id(message));
     found.iter().any(|known| id(known) == id(message))
-        || around(image, path).any(|(other, bytes)| is_copy(other) && has_it(bytes))
+        || around(image, path).any(|(other, bytes)| holds_it(other) && has_it(bytes))
 }
 
 fn shown(bytes: Option<&Vec<u8>>) -> String {
