@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use pollux_catalogue::Origin;
+use pollux_config::groups::Durability;
 use pollux_domain::event::Severity;
 use pollux_domain::exit::ExitKind;
-use pollux_config::groups::Durability;
 use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
