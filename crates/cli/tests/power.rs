@@ -408,6 +408,42 @@ fn settings_trust_keys_and_memory_are_never_damaged() {
     }
 }
 
+/// Every command that changes a file of the user. When it has ended, nothing of it waits for the disk.
+#[test]
+fn what_commands_write_is_on_the_disk_when_they_end() {
+    if !can_trace() {
+        return;
+    }
+    let mut machine = Machine::new(json!({"skills": {"enabled": true}}), 8);
+    let source = |name: &str, file: &str, text: &str| {
+        let folder = machine.folder.path().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(file), text).unwrap();
+        folder.to_string_lossy().into_owned()
+    };
+    let skill = source("a-skill", "SKILL.md", "---\nname: a-skill\ndescription: Of a test.\n---\nDo it.\n");
+    let manifest = json!({"name": "an-extension", "version": "1.0.0"}).to_string();
+    let extension = source("an-extension", "gemini-extension.json", &manifest);
+    let commands: [&[&str]; 12] = [
+        &["trust", "allow", "--yes"],
+        &["mcp", "add", "--scope", "user", "a-server", "true"],
+        &["mcp", "disable", "a-server"],
+        &["mcp", "remove", "--scope", "user", "a-server"],
+        &["skills", "install", "--consent", &skill],
+        &["skills", "disable", "a-skill"],
+        &["skills", "uninstall", "a-skill"],
+        &["extensions", "install", "--consent", &extension],
+        &["extensions", "disable", "an-extension"],
+        &["extensions", "uninstall", "an-extension"],
+        &["providers", "add", "--base-url", "http://127.0.0.1:9/v1", "a-provider"],
+        &["config", "set", "ui.hideTips", "true"],
+    ];
+    for command in commands {
+        machine.run(command);
+    }
+    eprintln!("{} changes, {} failures of power", machine.changes, machine.images);
+}
+
 #[test]
 fn saved_approvals_are_never_damaged() {
     if can_trace() {

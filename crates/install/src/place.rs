@@ -34,6 +34,8 @@ pub fn staging(parent: &Path) -> Result<TempDir, PlaceError> {
 pub fn put(staged: &Path, target: &Path) -> Result<(), PlaceError> {
     let put = |source| PlaceError::Put { path: target.to_owned(), source };
     let Some(parent) = target.parent() else { return Err(put(io::ErrorKind::InvalidInput.into())) };
+    // A power failure must not leave a name without its content.
+    sync_all(staged).map_err(put)?;
     let aside = staging(parent)?;
     let old = aside.path().join("old");
     let had_one = target.symlink_metadata().is_ok();
@@ -45,6 +47,25 @@ pub fn put(staged: &Path, target: &Path) -> Result<(), PlaceError> {
             let _ = fs::rename(&old, target);
         }
         return Err(put(error));
+    }
+    files::sync_folder(parent).map_err(put)
+}
+
+/// Syncs a file, or a folder with everything in it.
+fn sync_all(path: &Path) -> io::Result<()> {
+    let kind = path.symlink_metadata()?.file_type();
+    if kind.is_file() {
+        // Windows syncs no file that is open for reading only.
+        return match fs::File::open(path).and_then(|file| files::sync(&file)) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced,
+        };
+    }
+    if kind.is_dir() {
+        for entry in fs::read_dir(path)? {
+            sync_all(&entry?.path())?;
+        }
+        files::sync_folder(path)?;
     }
     Ok(())
 }

@@ -161,10 +161,20 @@ impl Disk {
                     "rename" => (call.path(0), call.path(1)),
                     _ => (call.path_at(0), call.path_at(2)),
                 };
-                self.rename(&from, &to).map(|()| vec![from, to]).unwrap_or_default()
+                let below = self.below(&from);
+                let ends = ["".into()].into_iter().chain(below);
+                let both = ends.flat_map(|end: PathBuf| [from.join(&end), to.join(&end)]).collect();
+                self.rename(&from, &to).map(|()| both).unwrap_or_default()
             }
             other => self.follow_other(other).into_iter().collect(),
         }
+    }
+
+    /// The files of a folder, by their paths in it.
+    fn below(&self, folder: &Path) -> Vec<PathBuf> {
+        let Ok(inside) = folder.strip_prefix(&self.root) else { return Vec::new() };
+        let files = self.live().into_keys();
+        files.filter_map(|path| path.strip_prefix(inside).map(Path::to_path_buf).ok()).collect()
     }
 
     fn follow_other(&mut self, line: &TraceLine) -> Option<PathBuf> {
@@ -221,7 +231,9 @@ impl Disk {
             "unlinkat" => self.remove(&call.path_at(0)),
             "mkdir" => self.make_folder(&call.path(0)),
             "mkdirat" => self.make_folder(&call.path_at(0)),
-            "truncate" | "fallocate" | "copy_file_range" | "sendfile" | "symlink" | "symlinkat" => {
+            "sendfile" => self.copy(call, 0, 1),
+            "copy_file_range" => self.copy(call, 2, 0),
+            "truncate" | "fallocate" | "symlink" | "symlinkat" => {
                 assert!(!call.names_below(&self.root), "not understood: {call:?}");
                 None
             }
@@ -264,9 +276,13 @@ impl Disk {
     }
 
     fn write(&mut self, call: &SystemCall, bytes: Vec<u8>, at: Option<i64>) -> Option<PathBuf> {
-        let Opened { node, at: position, appends } = self.opened.get(&call.number(0))?.clone();
+        self.write_to(call.number(0), call.result, bytes, at)
+    }
+
+    fn write_to(&mut self, to: i64, written: i64, bytes: Vec<u8>, at: Option<i64>) -> Option<PathBuf> {
+        let Opened { node, at: position, appends } = self.opened.get(&to)?.clone();
         let Node::File { live, .. } = &self.nodes[node] else { return None };
-        let written = usize::try_from(call.result).unwrap();
+        let written = usize::try_from(written).unwrap();
         let place = match at {
             Some(at) => usize::try_from(at).unwrap(),
             None if appends => live.len(),
@@ -277,6 +293,18 @@ impl Disk {
         }
         self.change(node, Change::Write { at: place, bytes: bytes[..written].to_vec() });
         self.path_of(node)
+    }
+
+    /// A copy of a whole file; the trace has no bytes of it.
+    fn copy(&mut self, call: &SystemCall, to: usize, from: usize) -> Option<PathBuf> {
+        let at = self.opened.get(&call.number(to))?.at.get();
+        let from = call.named(from);
+        let source = match from.strip_prefix(&self.root) {
+            Ok(inside) => self.content(inside)?.clone(),
+            Err(_) => fs::read(&from).unwrap(),
+        };
+        let bytes = source[at..at + usize::try_from(call.result).unwrap()].to_vec();
+        self.write_to(call.number(to), call.result, bytes, None)
     }
 
     fn rename(&mut self, from: &Path, to: &Path) -> Option<()> {

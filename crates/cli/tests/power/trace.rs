@@ -66,11 +66,16 @@ impl SystemCall {
         pieces.flat_map(|piece| unescaped(piece.split('"').next().unwrap_or_default())).collect()
     }
 
+    /// The path of an open file or folder.
+    pub(crate) fn named(&self, index: usize) -> PathBuf {
+        let opened = self.text(index);
+        let named = opened.split_once('<').and_then(|(_, name)| name.strip_suffix('>')).unwrap_or_default();
+        PathBuf::from(OsString::from_vec(unescaped(named)))
+    }
+
     /// A path relative to the folder that the argument before it names.
     pub(crate) fn path_at(&self, index: usize) -> PathBuf {
-        let folder = self.text(index);
-        let named = folder.split_once('<').and_then(|(_, name)| name.strip_suffix('>')).unwrap_or_default();
-        PathBuf::from(OsString::from_vec(unescaped(named))).join(self.path(index + 1))
+        self.named(index).join(self.path(index + 1))
     }
 
     pub(crate) fn path(&self, index: usize) -> PathBuf {
