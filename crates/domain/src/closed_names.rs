@@ -1,7 +1,11 @@
 //! Names that stay closed to the model wherever they are in a project, for file tools and imports of context files.
+//!
+//! The secrets among them are part of the list in [`crate::secret_names`].
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
+
+use crate::secret_names::{folded, is_closed_secret};
 
 /// The first part of a path that stays closed, and why.
 pub fn closed_part(below: &Path) -> Option<(String, &'static str)> {
@@ -12,25 +16,13 @@ pub fn closed_part(below: &Path) -> Option<(String, &'static str)> {
 }
 
 fn why_closed(name: &OsStr) -> Option<&'static str> {
-    // Some file systems take names for the same that differ in case, or in characters that are not drawn.
-    let name: String = name.to_string_lossy().to_lowercase().chars().filter_map(folded).collect();
-    // Trailing characters that Windows ignores must not bypass the check.
-    let name = name.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
-    match name {
+    let name = folded(&name.to_string_lossy());
+    match name.as_str() {
         ".git" => Some("it is git's own data and may contain credentials"),
-        ".env" => Some("it may contain secrets"),
         "node_modules" => Some("it contains installed packages, not the project's own files"),
-        _ if name.starts_with("gha-creds-") && name.ends_with(".json") => Some("it contains credentials"),
-        _ if is_short_form(name) => Some("it may be the short form of a protected name"),
+        _ if is_closed_secret(&name) => Some("it may contain secrets"),
+        _ if is_short_form(&name) => Some("it may be the short form of a protected name"),
         _ => None,
-    }
-}
-
-fn folded(c: char) -> Option<char> {
-    match c {
-        '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}' => None,
-        'ſ' => Some('s'),
-        other => Some(other),
     }
 }
 

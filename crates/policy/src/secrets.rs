@@ -1,14 +1,6 @@
 //! Files that usually contain secrets; reading them for the model needs approval.
 
-pub(crate) use pollux_domain::secret_names::{is_secret_name, samples};
-
-/// Whether everything in a folder of this name is private: keys and cloud credentials below a home.
-pub(crate) fn is_private_folder(name: &str) -> bool {
-    matches!(
-        name.to_ascii_lowercase().as_str(),
-        ".ssh" | ".gnupg" | ".aws" | ".azure" | ".kube" | ".docker" | ".password-store"
-    )
-}
+pub(crate) use pollux_domain::secret_names::{is_private_folder, is_secret_name, samples, secret_part};
 
 /// Whether the configuration of a git repository contains credentials: a password in a URL, or a header.
 pub(crate) fn config_holds_credentials(text: &str) -> bool {

@@ -222,8 +222,9 @@ impl Call {
                 "Operation timed out after {millis}ms. In large repositories, consider narrowing your search \
                  scope by specifying a 'dir_path' or an 'include_pattern'."
             )),
-            Ok(SearchEnd::FoundFile(files)) if self.names_only => place.names(&self.scope.workspace, &files),
-            Ok(SearchEnd::FoundFile(files)) => place.matches(&self.scope.workspace, &files),
+            Ok(SearchEnd::Found(files, withheld)) => {
+                place.found(&self.scope.workspace, &files, &withheld, self.names_only)
+            }
             Err(error) => place.failed(&error.to_string()),
         }
     }

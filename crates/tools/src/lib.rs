@@ -36,6 +36,7 @@ mod untrusted;
 mod visible_files;
 mod walk;
 mod web_fetch;
+mod withheld;
 mod workspace;
 mod write_file;
 mod write_todos;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use pollux_config::groups::FileFiltering;
 use pollux_domain::content::Part;
+use pollux_domain::secret_names::secret_part;
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{
     ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolErrorKind, ToolKind, ToolOutcome,
@@ -22,6 +23,7 @@ use crate::file_kind::BINARY_EXTENSIONS;
 use crate::file_scope::{FileScope, on_thread};
 use crate::ignore_rules::Respect;
 use crate::walk::{Walk, exclude_set};
+use crate::withheld::{self, names_secret};
 use crate::workspace::Workspace;
 
 /// Beyond this the rest is left out; a model could not read it anyway.
@@ -52,6 +54,9 @@ pub struct ReadManyRequest {
     pub exclude: Vec<String>,
     /// Whether to include files that are usually not interesting, such as build output and archives.
     pub no_default_excludes: bool,
+    /// Whether files that may contain secrets are read if a pattern names them. Only a call that needed approval for it
+    /// may say so.
+    pub named_secrets: bool,
     /// Overrides the settings.
     pub respect_git_ignore: Option<bool>,
     pub respect_gemini_ignore: Option<bool>,
@@ -101,12 +106,14 @@ fn read_all(
 ) -> Result<ReadMany, ReadManyError> {
     let mut result = ReadMany { parts: Vec::new(), files: Vec::new(), skipped: Vec::new() };
     let mut total = 0;
-    for path in matching(scope, request, cancel)? {
+    for (path, is_withheld) in matching(scope, request, cancel)? {
         if cancel.is_cancelled() {
             return Err(ReadManyError::Cancelled);
         }
         let name = scope.workspace.relative(&path);
-        let outcome = if total > MAX_TOTAL_BYTES {
+        let outcome = if is_withheld {
+            Err(withheld::REASON.to_owned())
+        } else if total > MAX_TOTAL_BYTES {
             Err("the size limit is reached".to_owned())
         } else {
             read_one(scope, &path, request)
@@ -126,12 +133,13 @@ fn read_all(
     Ok(result)
 }
 
-/// The matching files of all workspace directories, sorted by path; ignored ones are left out.
+/// The matching files of all workspace directories, sorted by path, and whether they are withheld; ignored ones are left
+/// out.
 fn matching(
     scope: &FileScope,
     request: &ReadManyRequest,
     cancel: &CancellationToken,
-) -> Result<impl Iterator<Item = PathBuf> + use<>, ReadManyError> {
+) -> Result<BTreeMap<PathBuf, bool>, ReadManyError> {
     let respect = Respect {
         git: request.respect_git_ignore.unwrap_or(scope.respect.git),
         gemini: request.respect_gemini_ignore.unwrap_or(scope.respect.gemini),
@@ -140,15 +148,19 @@ fn matching(
     let exclude = patterns(Path::new(""), &request.exclude)?;
     // Files in the project's own folder, such as a pasted picture, are named by their path.
     let named = request.include.iter().map(PathBuf::from).filter(|path| scope.workspace.is_scratch(path));
-    let mut found: BTreeMap<PathBuf, ()> = named.map(|path| (path, ())).collect();
-    if let Some(path) = named_file(scope, request, respect) {
-        found.insert(path, ());
+    let mut found: BTreeMap<PathBuf, bool> = named.map(|path| (path, false)).collect();
+    if let Some((path, is_secret)) = named_file(scope, request, respect) {
+        found.insert(path, is_secret && !request.named_secrets);
     }
     if found.len() == request.include.len() {
-        return Ok(found.into_keys());
+        return Ok(found);
     }
     for directory in scope.workspace.directories() {
         let include = patterns(directory, &request.include)?;
+        let is_naming =
+            |text: &&String| request.named_secrets && names_secret(relative_pattern(directory, text));
+        let naming: Vec<String> = request.include.iter().filter(is_naming).cloned().collect();
+        let naming = patterns(directory, &naming)?;
         let walk = Walk {
             workspace: &scope.workspace,
             rules: &scope.rules,
@@ -161,29 +173,27 @@ fn matching(
         };
         walk.run(&mut |file| {
             if include.is_match(file.below) && !exclude.is_match(file.below) {
-                found.insert(file.path.to_owned(), ());
+                found.insert(file.path.to_owned(), file.is_secret && !naming.is_match(file.below));
             }
         })
         .map_err(|_| ReadManyError::Cancelled)?;
     }
-    Ok(found.into_keys())
+    Ok(found)
 }
 
-/// The file that the only pattern names by its path, without searching the workspace.
-fn named_file(scope: &FileScope, request: &ReadManyRequest, respect: Respect) -> Option<PathBuf> {
+/// The file that the only pattern names by its path, without searching the workspace, and whether it may contain secrets.
+fn named_file(scope: &FileScope, request: &ReadManyRequest, respect: Respect) -> Option<(PathBuf, bool)> {
     let ([pattern], [], true) = (&*request.include, &*request.exclude, request.no_default_excludes) else {
         return None;
     };
-    let path = scope
-        .workspace
-        .directories()
-        .iter()
-        .map(|directory| directory.join(pattern))
-        .find(|path| path.is_file())?;
+    let directories = scope.workspace.directories().iter();
+    let (directory, path) =
+        directories.map(|directory| (directory, directory.join(pattern))).find(|(_, path)| path.is_file())?;
     // A walk would not follow links either.
     let is_itself = std::fs::canonicalize(&path).is_ok_and(|real| real == path);
     let may_be_read = scope.workspace.may_see(&path) && !path.starts_with(scope.workspace.state_dir());
-    (is_itself && may_be_read && !scope.rules.is_ignored(&path, false, respect)).then_some(path)
+    let is_secret = path.strip_prefix(directory).is_ok_and(|below| secret_part(below).is_some());
+    (is_itself && may_be_read && !scope.rules.is_ignored(&path, false, respect)).then_some((path, is_secret))
 }
 
 fn default_excludes(request: &ReadManyRequest) -> Result<GlobSet, ReadManyError> {
@@ -196,13 +206,17 @@ fn default_excludes(request: &ReadManyRequest) -> Result<GlobSet, ReadManyError>
     exclude_set(&more).map_err(problem)
 }
 
+fn relative_pattern<'p>(directory: &Path, pattern: &'p str) -> &'p str {
+    let prefix = format!("{}/", directory.display());
+    pattern.strip_prefix(&prefix).unwrap_or(pattern).trim_start_matches("./")
+}
+
 /// Patterns relative to a directory; one that names an existing file is taken literally.
 fn patterns(directory: &Path, patterns: &[String]) -> Result<GlobSet, ReadManyError> {
     let mut set = GlobSetBuilder::new();
-    let prefix = format!("{}/", directory.display());
     for pattern in patterns {
         let problem = |source| ReadManyError::Pattern { pattern: pattern.clone(), source };
-        let relative = pattern.strip_prefix(&prefix).unwrap_or(pattern).trim_start_matches("./");
+        let relative = relative_pattern(directory, pattern);
         let is_literal = directory.is_absolute() && directory.join(relative).is_file();
         let glob = if is_literal { globset::escape(relative) } else { relative.to_owned() };
         let glob = GlobBuilder::new(&glob).literal_separator(true).case_insensitive(true).build();
@@ -324,6 +338,7 @@ impl Tool for ReadManyFiles {
             include,
             exclude: owned(arguments.texts("exclude")?),
             no_default_excludes: !arguments.flag("useDefaultExcludes")?.unwrap_or(true),
+            named_secrets: true,
             respect_git_ignore: Some(respect.git),
             respect_gemini_ignore: Some(respect.gemini),
         };
@@ -357,10 +372,17 @@ impl Invocation for Call {
 
 fn present(result: ReadMany) -> ToolOutcome {
     let display = Display::Text(summary(&result));
+    let withheld: Vec<String> = result
+        .skipped
+        .into_iter()
+        .filter(|file| file.reason == withheld::REASON)
+        .map(|file| file.path)
+        .collect();
     let mut parts = result.parts;
     if parts.is_empty() {
         parts.push(Part::text("No files matching the criteria were found or all were skipped."));
     }
+    parts.extend(withheld::note(&withheld).map(Part::text));
     ToolOutcome::Done(ToolOutput::new(parts, display))
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use globset::{GlobSet, GlobSetBuilder};
+use pollux_domain::secret_names::secret_part;
 use tokio_util::sync::CancellationToken;
 
 use crate::ignore_rules::{IgnoreRules, Respect};
@@ -38,6 +39,8 @@ pub(crate) struct FoundFile<'a> {
     /// Relative to the start of the walk.
     pub(crate) below: &'a Path,
     pub(crate) is_ignored: bool,
+    /// Whether its name, or that of a folder below the start, says that it may contain secrets.
+    pub(crate) is_secret: bool,
     folder: &'a OpenFolder,
 }
 
@@ -55,6 +58,7 @@ pub(crate) struct Cancelled;
 struct Folder {
     path: PathBuf,
     is_ignored: bool,
+    is_secret: bool,
 }
 
 impl Walk<'_> {
@@ -65,7 +69,7 @@ impl Walk<'_> {
         if ignored && !self.reports_ignored {
             return Ok(());
         }
-        let mut stack = vec![Folder { path: self.start.to_owned(), is_ignored: ignored }];
+        let mut stack = vec![Folder { path: self.start.to_owned(), is_ignored: ignored, is_secret: false }];
         let mut budget = IGNORED_BUDGET;
         while let Some(folder) = stack.pop() {
             if self.cancel.is_cancelled() {
@@ -89,10 +93,11 @@ impl Walk<'_> {
                 if is_ignored && !self.reports_ignored {
                     continue;
                 }
+                let is_secret = folder.is_secret || secret_part(Path::new(&entry.name)).is_some();
                 if is_dir {
-                    folders.push(Folder { path, is_ignored });
+                    folders.push(Folder { path, is_ignored, is_secret });
                 } else {
-                    visit(FoundFile { path: &path, below, is_ignored, folder: &open });
+                    visit(FoundFile { path: &path, below, is_ignored, is_secret, folder: &open });
                 }
             }
             stack.extend(folders.into_iter().rev());

@@ -106,15 +106,28 @@ fn tools_that_read_files_ask_for_the_names_for_which_commands_ask() {
         let many = json!({ "include": [path] });
         assert_eq!(decision("read_many_files", many, "", ApprovalMode::Default), expected, "{path}");
         assert_eq!(decision("read_file", json!({}), path, ApprovalMode::Yolo), Decision::Allow, "{path}");
+        assert_eq!(decision("replace", json!({}), path, ApprovalMode::AutoEdit), expected, "{path}");
     }
     for (tool, args, expected) in [
-        ("read_many_files", json!({"include": ["**/*"]}), Decision::Ask),
+        ("read_many_files", json!({"include": ["**/*"]}), Decision::Allow),
         ("read_many_files", json!({"include": ["src/**/*.md"]}), Decision::Allow),
         ("read_many_files", json!({"include": ["src"]}), Decision::Allow),
-        ("read_many_files", json!({"include": ["certs/**"]}), Decision::Ask),
+        ("read_many_files", json!({"include": ["certs/**"]}), Decision::Allow),
+        ("read_many_files", json!({"include": ["**/*.pem"]}), Decision::Ask),
+        ("read_many_files", json!({"include": ["src/*", ".ssh/*"]}), Decision::Ask),
         ("grep_search", json!({"pattern": "x", "include": "*.rs"}), Decision::Allow),
         ("grep_search", json!({"pattern": "x", "include": "**/*.pem"}), Decision::Ask),
-        ("grep_search", json!({"pattern": "x", "include": ".env*"}), Decision::Ask),
+        ("grep_search", json!({"pattern": "x", "include_pattern": "/.npmrc"}), Decision::Ask),
+        ("grep_search", json!({"pattern": "x", "include_pattern": "{a/.npmrc/../b,**/*}"}), Decision::Ask),
+        (
+            "grep_search",
+            json!({"pattern": "x", "include_pattern": "src{,/node_modules/}/.npmrc"}),
+            Decision::Ask,
+        ),
+        ("read_many_files", json!({"include": ["{a/.npmrc/../b,**/*}"]}), Decision::Ask),
+        ("grep_search", json!({"pattern": "x", "include": ".env.*"}), Decision::Ask),
+        // Patterns that name no secret find none: the tools leave them out.
+        ("grep_search", json!({"pattern": "x", "include": ".env*"}), Decision::Allow),
         ("grep_search", json!({"pattern": "x"}), Decision::Allow),
     ] {
         assert_eq!(decision(tool, args.clone(), "", ApprovalMode::Default), expected, "{tool} {args}");

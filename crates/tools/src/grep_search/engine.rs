@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::file_scope::FileScope;
 use crate::ignore_rules::Respect;
 use crate::walk::{Walk, exclude_set};
+use crate::withheld::names_secret;
 use crate::workspace::Workspace;
 
 /// Folders that upstream tells ripgrep to skip, in addition to those that every search skips.
@@ -76,9 +77,12 @@ impl FileMatches {
 }
 
 pub(super) enum SearchEnd {
-    FoundFile(Vec<FileMatches>),
+    /// The matches, and the files that were not searched because they may contain secrets.
+    Found(Vec<FileMatches>, Vec<PathBuf>),
     Cancelled,
-    TimedOut { millis: u128 },
+    TimedOut {
+        millis: u128,
+    },
 }
 
 /// A search that could not be done.
@@ -98,15 +102,15 @@ pub(super) fn search(
     cancel: &CancellationToken,
 ) -> Result<SearchEnd, SearchError> {
     let deadline = Instant::now() + TIMEOUT;
-    let files = if start.is_dir() {
+    let (files, withheld) = if start.is_dir() {
         match candidates(scope, start, query, cancel)? {
-            Some(files) => files,
+            Some(found) => found,
             None => return Ok(SearchEnd::Cancelled),
         }
     } else if scope.rules.is_ignored(start, false, respect(scope, query)) {
-        Vec::new()
+        (Vec::new(), Vec::new())
     } else {
-        vec![start.to_owned()]
+        (vec![start.to_owned()], Vec::new())
     };
     let plain = match query.context {
         Context::Automatic => (0, 0),
@@ -133,7 +137,7 @@ pub(super) fn search(
     if Instant::now() >= deadline {
         return Ok(SearchEnd::TimedOut { millis: TIMEOUT.as_millis() });
     }
-    Ok(SearchEnd::FoundFile(found))
+    Ok(SearchEnd::Found(found, withheld))
 }
 
 /// `no_ignore` includes files that are merely uninteresting; `.geminiignore` names files that must not be
@@ -142,13 +146,13 @@ fn respect(scope: &FileScope, query: &Query) -> Respect {
     Respect { git: scope.respect.git && !query.no_ignore, ..scope.respect }
 }
 
-/// The files to search, in order of the walk; `None` if it was cancelled.
+/// The files to search and those that are left out, in order of the walk; `None` if it was cancelled.
 fn candidates(
     scope: &FileScope,
     start: &Path,
     query: &Query,
     cancel: &CancellationToken,
-) -> Result<Option<Vec<PathBuf>>, SearchError> {
+) -> Result<Option<(Vec<PathBuf>, Vec<PathBuf>)>, SearchError> {
     let include = included(start, query.include.as_deref()).map_err(SearchError::Include)?;
     let more = if query.no_ignore { &[] } else { EXCLUDES };
     let excludes = exclude_set(more).map_err(SearchError::Exclude)?;
@@ -162,13 +166,15 @@ fn candidates(
         reports_ignored: false,
         cancel,
     };
-    let mut files = Vec::new();
+    let is_asked_for = query.include.as_deref().is_some_and(names_secret);
+    let (mut files, mut withheld) = (Vec::new(), Vec::new());
     let walked = walk.run(&mut |found| {
         if include.is_empty() || include.matched(found.path, false).is_whitelist() {
-            files.push(found.path.to_owned());
+            let list = if found.is_secret && !is_asked_for { &mut withheld } else { &mut files };
+            list.push(found.path.to_owned());
         }
     });
-    Ok(walked.is_ok().then_some(files))
+    Ok(walked.is_ok().then_some((files, withheld)))
 }
 
 fn included(start: &Path, pattern: Option<&str>) -> Result<Override, ignore::Error> {

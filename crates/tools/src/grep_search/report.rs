@@ -1,8 +1,11 @@
 //! Formats search results, in upstream's wording.
 
+use std::path::PathBuf;
+
 use pollux_domain::tool::{Display, ToolOutcome};
 
 use super::engine::{FileMatches, Query};
+use crate::withheld::note;
 use crate::workspace::Workspace;
 
 /// The searched path and the query.
@@ -18,10 +21,28 @@ impl SearchPlace<'_> {
         ToolOutcome::text(text, Display::Text(format!("Error: {problem}")))
     }
 
-    pub(super) fn names(&self, workspace: &Workspace, files: &[FileMatches]) -> ToolOutcome {
-        if files.is_empty() {
-            return self.nothing();
+    /// The matches and, for the model alone, which files were not searched.
+    pub(super) fn found(
+        &self,
+        workspace: &Workspace,
+        files: &[FileMatches],
+        withheld: &[PathBuf],
+        names_only: bool,
+    ) -> ToolOutcome {
+        let (mut text, display) = match names_only {
+            _ if files.is_empty() => self.nothing(),
+            true => self.names(workspace, files),
+            false => self.matches(workspace, files),
+        };
+        let withheld: Vec<String> = withheld.iter().map(|file| workspace.relative(file)).collect();
+        if let Some(note) = note(&withheld) {
+            text.push('\n');
+            text.push_str(&note);
         }
+        ToolOutcome::text(text, display)
+    }
+
+    fn names(&self, workspace: &Workspace, files: &[FileMatches]) -> (String, Display) {
         let mut names: Vec<String> = files.iter().map(|file| workspace.relative(&file.path)).collect();
         names.sort_unstable();
         let text = format!(
@@ -33,14 +54,11 @@ impl SearchPlace<'_> {
             names.join("\n")
         );
         let summary = format!("Found {} files", names.len());
-        ToolOutcome::text(text, Display::List { summary, items: names })
+        (text, Display::List { summary, items: names })
     }
 
-    pub(super) fn matches(&self, workspace: &Workspace, files: &[FileMatches]) -> ToolOutcome {
+    fn matches(&self, workspace: &Workspace, files: &[FileMatches]) -> (String, Display) {
         let count: u64 = files.iter().map(FileMatches::count).sum();
-        if count == 0 {
-            return self.nothing();
-        }
         let noun = if count == 1 { "match" } else { "matches" };
         let mut text =
             format!("Found {count} {noun} for pattern \"{}\" {}", self.query.pattern, self.place());
@@ -62,7 +80,7 @@ impl SearchPlace<'_> {
         }
         let limited = if limit.is_empty() { "" } else { " (limited)" };
         let summary = format!("Found {count} {noun}{limited}");
-        ToolOutcome::text(text.trim(), Display::List { summary, items })
+        (text.trim().to_owned(), Display::List { summary, items })
     }
 
     /// Notes that there may be more matches.
@@ -73,9 +91,9 @@ impl SearchPlace<'_> {
         }
     }
 
-    fn nothing(&self) -> ToolOutcome {
+    fn nothing(&self) -> (String, Display) {
         let text = format!("No matches found for pattern \"{}\" {}.", self.query.pattern, self.place());
-        ToolOutcome::text(text, Display::Text("No matches found".to_owned()))
+        (text, Display::Text("No matches found".to_owned()))
     }
 
     fn place(&self) -> String {

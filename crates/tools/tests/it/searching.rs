@@ -223,3 +223,78 @@ async fn a_cancelled_search_says_so() {
         assert!(matches!(outcome, pollux_domain::tool::ToolOutcome::Cancelled { .. }), "{tool}: {outcome:?}");
     }
 }
+
+#[tokio::test]
+async fn a_search_of_a_folder_leaves_out_secrets_and_says_so() {
+    let bench = Bench::new();
+    bench.write("a.txt", "needle");
+    bench.write("docs/.env.example", "needle");
+    for name in [".env.local", "conf/.npmrc", "keys/server.pem", "sub/.ssh/config"] {
+        bench.write(name, "needle TOP-SECRET");
+    }
+    for args in [
+        json!({"pattern": "needle"}),
+        json!({"pattern": "needle", "context": 2}),
+        json!({"pattern": "needle", "include_pattern": "*"}),
+        json!({"pattern": "needle", "include_pattern": ".*"}),
+        json!({"pattern": "needle", "include_pattern": "{.env.local,conf/*}"}),
+        json!({"pattern": "needle", "include_pattern": "config"}),
+        json!({"pattern": "needle", "names_only": true, "no_ignore": true}),
+    ] {
+        let found = bench.text("grep_search", args.clone()).await;
+        assert!(!found.contains("TOP-SECRET"), "{args}: {found}");
+        assert!(found.contains("(Left out, because they may contain secrets: `"), "{args}: {found}");
+    }
+    let found = bench.text("grep_search", json!({"pattern": "needle", "names_only": true})).await;
+    assert_eq!(
+        found,
+        "Found 2 files with matches for pattern \"needle\" in path \".\":\na.txt\ndocs/.env.example\n\
+         (Left out, because they may contain secrets: `.env.local`, `conf/.npmrc`, `keys/server.pem` and 1 more. \
+         Name a file to ask for approval.)"
+    );
+    // What a call names needed approval before it came here.
+    for (args, name) in [
+        (json!({"pattern": "needle", "dir_path": ".env.local"}), ".env.local"),
+        (json!({"pattern": "needle", "include_pattern": ".npmrc"}), "conf/.npmrc"),
+        (json!({"pattern": "needle", "include_pattern": "*.pem"}), "keys/server.pem"),
+        (json!({"pattern": "needle", "dir_path": "sub/.ssh"}), "sub/.ssh/config"),
+    ] {
+        let found = bench.text("grep_search", args.clone()).await;
+        assert!(found.contains(name) && found.contains("TOP-SECRET"), "{args}: {found}");
+        assert!(!found.contains("Left out"), "{args}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn read_many_files_leaves_out_secrets_that_no_pattern_names() {
+    let bench = Bench::new();
+    for name in ["a.txt", ".env.example"] {
+        bench.write(name, "plain text");
+    }
+    for name in [".env.local", "conf/.npmrc", "keys/server.pem", "keys/a[1].pem", ".ssh/config"] {
+        bench.write(name, "TOP-SECRET");
+    }
+    for include in [
+        json!(["**/*"]),
+        json!(["*", "conf/*"]),
+        json!(["{.env.local,a.txt}"]),
+        json!(["**/config", "a.txt"]),
+        json!(["*.txt", ".e*"]),
+    ] {
+        for defaults in [true, false] {
+            let args = json!({"include": include, "useDefaultExcludes": defaults});
+            let read = bench.text("read_many_files", args.clone()).await;
+            assert!(read.contains("plain text") && !read.contains("TOP-SECRET"), "{args}: {read}");
+            assert!(read.contains("(Left out, because they may contain secrets: `"), "{args}: {read}");
+        }
+    }
+    for include in [".env.local", ".env.*", "conf/.npmrc", "**/*.pem", "keys/a[1].pem", ".ssh/*"] {
+        for defaults in [true, false] {
+            let args = json!({"include": [include], "useDefaultExcludes": defaults});
+            let read = bench.text("read_many_files", args.clone()).await;
+            assert!(read.contains("TOP-SECRET"), "{args}: {read}");
+        }
+    }
+    let mixed = bench.text("read_many_files", json!({"include": ["conf/*", "**/*.pem"]})).await;
+    assert!(mixed.contains("server.pem ---") && !mixed.contains(".npmrc ---"), "{mixed}");
+}
