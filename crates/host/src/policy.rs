@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pollux_agent::{GrantReach, Planning};
+use pollux_config::env::Env;
 use pollux_config::paths::system_dir;
 use pollux_config::search_path::SearchPath;
 use pollux_config::server_name::same_server;
@@ -42,9 +43,24 @@ pub fn engine(options: &Request, loaded: &Loaded, workspaces: &[PathBuf]) -> Arc
         resolve: Some(Arc::new(|path| real_path(path).unwrap_or_else(|_| path.to_owned()))),
         disk: Some(Arc::new(LocalDisk)),
         home: loaded.env.non_empty("HOME").map(PathBuf::from),
+        git_settings: git_settings(&loaded.env),
         search_path: Some(search_path(loaded, workspaces)),
     };
     Arc::new(load(&sources(options, loaded, trusted), facts))
+}
+
+/// Where git looks for the settings of the user and of the machine. Where its own folder is depends on how it was built.
+fn git_settings(env: &Env) -> Vec<PathBuf> {
+    let given = |name| env.non_empty(name).map(|path| vec![PathBuf::from(path)]);
+    let home = env.non_empty("HOME").map(PathBuf::from);
+    let shared = env.non_empty("XDG_CONFIG_HOME").map(PathBuf::from);
+    let shared = shared.or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let own = home.map(|home| home.join(".gitconfig")).into_iter();
+    let own = own.chain(shared.map(|folder| folder.join("git/config"))).collect();
+    let machine = ["/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig"];
+    let mut files: Vec<PathBuf> = given("GIT_CONFIG_GLOBAL").unwrap_or(own);
+    files.extend(given("GIT_CONFIG_SYSTEM").unwrap_or_else(|| machine.map(PathBuf::from).to_vec()));
+    files
 }
 
 /// The search path for programs. Programs in the workspace or in folders that commands can write to are not used.

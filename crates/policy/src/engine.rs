@@ -20,6 +20,7 @@ mod remotes;
 mod replaced;
 mod repository;
 mod shell_call;
+mod stale_lists;
 mod steered;
 mod tree_changes;
 mod tree_search;
@@ -70,8 +71,10 @@ pub struct Options {
     /// Lists the files of patterns and trees. Without it, a command that depends on them is not known to be
     /// read-only.
     pub disk: Option<Arc<dyn Disk>>,
-    /// The user's home directory, where git keeps the user's settings.
+    /// The user's home directory.
     pub home: Option<PathBuf>,
+    /// Where git looks for the settings of the user and of the machine.
+    pub git_settings: Vec<PathBuf>,
     /// The search path of bash. Without it, every program name is taken literally.
     pub search_path: Option<SearchPath>,
 }
@@ -118,6 +121,7 @@ impl Default for Options {
             resolve: None,
             disk: None,
             home: None,
+            git_settings: Vec::new(),
             search_path: None,
         }
     }

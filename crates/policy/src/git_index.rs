@@ -11,13 +11,14 @@ const FIXED_FIELDS_BYTES: usize = 40;
 const EXTENDED: u16 = 0x4000;
 const FOLDER: u32 = 0o040_000;
 const SUBMODULE: u32 = 0o160_000;
+const LINK: u32 = 0o120_000;
 /// Longest path, in bytes.
 const MAX_PATH: usize = 4096;
 /// Limit of the length of all paths, in bytes: version 4 stores only what differs from the path before.
 const MAX_TOTAL: usize = 128 * 1024 * 1024;
 
 /// Calls `visit` with every tracked path until it breaks off; `None` if the index is not understood. A submodule is an
-/// entry of another kind.
+/// entry of another kind than files and links.
 pub(crate) fn each_path(
     index: &[u8],
     mut visit: impl FnMut(&[u8], EntryKind) -> ControlFlow<()>,
@@ -48,6 +49,7 @@ fn walk(
         let kind = match number(index, start + 24)? & 0o170_000 {
             FOLDER => return None,
             SUBMODULE => EntryKind::Other,
+            LINK => EntryKind::Link,
             _ => EntryKind::File,
         };
         at += FIXED_FIELDS_BYTES + hash;

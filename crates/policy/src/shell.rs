@@ -11,6 +11,7 @@ mod braces;
 mod compound;
 mod danger;
 mod embedded;
+mod escapes;
 mod expansion;
 mod git;
 mod heredoc;
@@ -34,16 +35,16 @@ pub use crate::wildcard::{ANY_FOLDERS, ANY_NAME};
 pub(crate) use danger::checked_out;
 pub use danger::is_dangerous;
 pub(crate) use git::{
-    changes_tree, contacts as git_contacts, git_directory, is_tame as is_tame_setting,
-    subcommand_place as git_subcommand,
+    changes_tree, contacts as git_contacts, fetches_submodules as git_fetches_submodules, git_directory,
+    is_tame as is_tame_setting, subcommand_place as git_subcommand,
 };
 pub use names::program_names;
 pub(crate) use reach::{
     Brought, acts_on_entries, applies_patch, brought_by, build_files, changes_permissions, copies_trees,
     ends_as_folder, expands_patterns, git_adds, git_changes_operands, git_compares, git_forces,
-    git_names_only, git_option_files, git_prints, git_reads_untracked, git_shows_addresses, holds_packages,
-    links_from_here, links_hard, links_soft, names_backups, names_hosts, names_target, operands_are_sources,
-    packs, puts_into, uncovered, unpacks,
+    git_names_only, git_option_files, git_prints, git_reads_untracked, git_runs, git_shows_addresses,
+    git_shows_stash, holds_packages, links_from_here, links_hard, links_soft, names_backups, names_hosts,
+    names_target, operands_are_sources, packs, puts_into, uncovered, unpacks,
 };
 pub use reach::{Touch, touches};
 pub(crate) use reads::takes_variables;
@@ -51,16 +52,28 @@ pub use reads::{How, Read, Reads, Tree, is_known_safe, is_known_safe_within, rea
 pub use value::Datum;
 pub(crate) use value::Piece;
 use value::{Variables, WordValue};
-pub(crate) use variables::{is_harmless, is_of_tools};
+pub(crate) use variables::is_harmless;
 
 /// Programs that a read-only program starts by name.
 pub(crate) fn started_by(program: &str) -> &'static [&'static str] {
     lists::list(&format!("starts/{program}"))
 }
 
-/// Files of a folder that change what a program does: those that must not exist, and those that must not name a folder.
-pub(crate) fn steered_by(program: &str) -> (&'static [&'static str], &'static [&'static str]) {
-    (lists::list(&format!("steers/{program}")), lists::list(&format!("steers/path/{program}")))
+/// Files of a folder that change what a program does.
+pub(crate) struct Steering {
+    /// They must not exist.
+    pub(crate) files: &'static [&'static str],
+    /// They must not name a folder.
+    pub(crate) toolchains: &'static [&'static str],
+    /// They must have no line that begins with one of `words`.
+    pub(crate) texts: &'static [&'static str],
+    pub(crate) words: &'static [&'static str],
+}
+
+/// The files that change what a program does.
+pub(crate) fn steered_by(program: &str) -> Steering {
+    let list = |kind: &str| lists::list(&format!("steers/{kind}{program}"));
+    Steering { files: list(""), toolchains: list("path/"), texts: list("lines-of/"), words: list("line/") }
 }
 
 /// Commands longer than this are not read.
@@ -81,6 +94,8 @@ pub struct CommandAnalysis {
     pub doubts: Vec<String>,
     /// Whether it prints environment variables, which may contain secrets, outside of a command's words.
     pub exposes: bool,
+    /// Variables of tools that the line sets for its later commands, in whatever way.
+    pub(crate) set: Vec<String>,
 }
 
 /// One simple command.
@@ -180,6 +195,8 @@ struct Context {
     feed: Option<Sample>,
     /// The same for the input of a loop in a pipe.
     stdin: Option<Sample>,
+    /// Whether the input is a here-document or here-string of the line.
+    told: bool,
 }
 
 impl Context {
@@ -192,6 +209,7 @@ impl Context {
             repeats: self.repeats,
             feed: self.feed.clone(),
             stdin: self.stdin.clone(),
+            told: self.told,
         }
     }
 
@@ -215,6 +233,10 @@ struct Findings {
     computed: Vec<String>,
     /// The pieces of here-documents and here-strings.
     shown: Vec<Piece>,
+    /// Their texts; `None` if one is only known at run time.
+    inputs: Vec<Option<String>>,
+    /// Programs that run one of them, with their surroundings.
+    scripted: Vec<(String, Context)>,
     /// The pieces of assignments and loops, which bash prints if it traces commands, and whether it does.
     traced: Vec<Piece>,
     traces: bool,
@@ -225,6 +247,8 @@ struct Findings {
     declares_unknown: bool,
     /// Redirections to files that are not known yet, by index.
     targets: Vec<(usize, Vec<Piece>)>,
+    /// Variables of tools that the line sets.
+    set: Vec<String>,
     /// Bytes of commands that were analysed again with the values of variables.
     followed: usize,
 }
@@ -263,6 +287,7 @@ impl Findings {
     }
 
     fn finish(mut self) -> CommandAnalysis {
+        escapes::look_into_inputs(&mut self);
         let variables = std::mem::take(&mut self.variables);
         if self.computed.iter().any(|name| !variables.is_number(name)) {
             self.doubt("arithmetic on a value that is only known at run time");
@@ -273,6 +298,7 @@ impl Findings {
         for part in std::mem::take(&mut self.parts) {
             resolve::part(part, &variables, &mut self);
         }
+        escapes::doubt_others(&mut self);
         if self.arrays && self.declares_unknown {
             self.doubt("a declaration may evaluate the elements of an array");
         }
@@ -286,7 +312,8 @@ impl Findings {
         let exposes = shown
             .iter()
             .any(|piece| variables.standing(0, std::slice::from_ref(piece)) == WordValue::Unknown);
-        CommandAnalysis { parts: self.parts, redirections: self.redirections, doubts: self.doubts, exposes }
+        let Self { parts, redirections, doubts, set, .. } = self;
+        CommandAnalysis { parts, redirections, doubts, exposes, set }
     }
 
     /// Replaces a file known only at run time by the possible files.

@@ -82,6 +82,11 @@ impl Setting {
         format!("{}.{}", self.section, self.key)
     }
 
+    /// Whether it is set to yes or to a number other than 0.
+    pub(super) fn is_on(&self) -> bool {
+        !matches!(self.value.to_ascii_lowercase().as_str(), "" | "false" | "no" | "off" | "0")
+    }
+
     /// Whether git starts no program because of it, and reads no other settings.
     pub(super) fn is_calm(&self) -> bool {
         // Such a URL runs a program.
@@ -108,11 +113,12 @@ impl Setting {
         matches!(self.section.as_str(), "include" | "includeif")
     }
 
-    /// The remote that it names, by a URL or a path.
+    /// The repository that it names, by a URL or a path.
     pub(super) fn address(&self) -> Option<&str> {
         let names = match self.section.as_str() {
             "remote" => matches!(self.key.as_str(), "url" | "pushurl" | "pushdefault"),
             "branch" => matches!(self.key.as_str(), "remote" | "pushremote"),
+            "submodule" => self.key == "url",
             "url" => return Some(&self.subsection),
             _ => false,
         };

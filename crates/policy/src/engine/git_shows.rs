@@ -18,7 +18,7 @@ use crate::secrets::{is_private_folder, is_secret_name};
 use crate::shell::{self, CommandAnalysis, Part, git_directory};
 
 /// Size limit for an index, in bytes.
-const MAX_INDEX: u64 = 64 * 1024 * 1024;
+pub(super) const MAX_INDEX: u64 = 64 * 1024 * 1024;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 impl Engine {
@@ -38,13 +38,17 @@ impl Engine {
         let real = |folder: &Path| place(folder, "", self.options.resolve.as_ref());
         let printed = shell::git_prints(part);
         let addresses = shell::git_shows_addresses(part);
-        if printed.is_none() && !addresses {
+        let stash = shell::git_shows_stash(part);
+        if printed.is_none() && !addresses && !stash {
             return None;
         }
         for from in &places.all {
             // If the folder is unknown, another check requires approval.
             let Some(folder) = git_directory(part, from, real) else { continue };
             if addresses && let Err(Some(why)) = self.weigh_remotes(&folder, &look) {
+                return Some(why);
+            }
+            if stash && let Some(why) = self.stash_settings(disk, &folder) {
                 return Some(why);
             }
             let Some(printed) = &printed else { continue };
@@ -64,7 +68,8 @@ impl Engine {
                     printed.widen();
                 }
                 let shown = |path: &str| printed.include(path, &prefix(&folder, &repository.top));
-                if let Some(why) = tracked_secret(disk, repository, printed.submodules, &shown) {
+                let enters = printed.submodules || self.enters_submodules(disk);
+                if let Some(why) = tracked_secret(disk, repository, enters, &shown) {
                     return Some(why);
                 }
                 let adds = understood.parts.iter().filter(|other| runs_git(other));
@@ -81,6 +86,32 @@ impl Engine {
             }
         }
         None
+    }
+
+    /// Why `git stash show` may show more than the names of tracked files: settings can replace its options.
+    fn stash_settings(&self, disk: &dyn Disk, folder: &Path) -> Option<String> {
+        let repositories = Repository::candidates(disk, folder);
+        let files = repositories.iter().flat_map(|repository| repository.settings_files(disk));
+        let all = self.settings_with_own(disk, files.collect());
+        let Some(all) = all else { return Some("git settings may make it show more than names".to_owned()) };
+        let shown = all.iter().find(|one| {
+            one.section == "stash"
+                && matches!(one.key.as_str(), "showincludeuntracked" | "showpatch")
+                && one.is_on()
+        })?;
+        Some(format!("`{}` in your git settings makes it show the contents of files", shown.name()))
+    }
+
+    /// Whether the settings of the user or the machine let git show files of submodules.
+    fn enters_submodules(&self, disk: &dyn Disk) -> bool {
+        let all = self.settings_with_own(disk, Vec::new());
+        all.is_none_or(|all| {
+            all.iter().any(|one| match one.name().as_str() {
+                "submodule.recurse" => one.is_on(),
+                "diff.submodule" => one.value == "diff",
+                _ => false,
+            })
+        })
     }
 
     /// Why a file that is not tracked yet may be added: it may contain secrets and is not ignored.

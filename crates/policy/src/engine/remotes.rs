@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Engine;
-use super::git_config::settings;
+use super::git_config::{Setting, settings};
 use super::git_repository::Repository;
 use super::reading::untold;
 use crate::disk::{BoundedDisk, Disk, EntryKind, GIT_SETTINGS, MAX_BYTES};
@@ -11,7 +11,7 @@ use crate::secrets::{config_holds_credentials, holds_login};
 
 /// Limit of parent folders searched for the top of a repository.
 const MAX_PARENTS: usize = 64;
-/// Limit of files with the user's settings that include each other.
+/// Limit of files with settings that include each other.
 const MAX_INCLUDES: usize = 32;
 
 impl Engine {
@@ -76,31 +76,40 @@ impl Engine {
         self.weigh_own_settings(look.disk)
     }
 
-    /// The user's settings, which may replace the beginnings of URLs.
+    /// The settings of the user and the machine, which may replace the beginnings of URLs.
     fn weigh_own_settings(&self, disk: &dyn Disk) -> Result<(), Option<String>> {
-        let Some(home) = &self.options.home else { return Ok(()) };
-        let mut files = vec![home.join(".gitconfig"), home.join(".config/git/config")];
-        let unknown =
-            || Err(Some("your Git settings may replace the URL by one with credentials".to_owned()));
+        let all = self.settings_with_own(disk, Vec::new());
+        match all.is_some_and(|all| !all.iter().filter_map(Setting::address).any(holds_login)) {
+            true => Ok(()),
+            false => Err(Some("your Git settings may replace the URL by one with credentials".to_owned())),
+        }
+    }
+
+    /// The settings in these files, in those of the user and the machine, and in files that they include; `None` if git may
+    /// know others.
+    pub(super) fn settings_with_own(&self, disk: &dyn Disk, mut files: Vec<PathBuf>) -> Option<Vec<Setting>> {
+        files.extend(self.options.git_settings.iter().cloned());
+        let limit = files.len() + MAX_INCLUDES;
+        let mut found = Vec::new();
         let mut at = 0;
         while let Some(file) = files.get(at).cloned() {
             at += 1;
             let Some(text) = disk.text(&file) else { continue };
-            let all = settings(&text).filter(|_| (text.len() as u64) < MAX_BYTES && at < MAX_INCLUDES);
-            let Some(all) = all else { return unknown() };
-            if all.iter().filter_map(|one| one.address()).any(holds_login) {
-                return unknown();
+            let all = settings(&text).filter(|_| (text.len() as u64) < MAX_BYTES && at < limit)?;
+            for one in all.iter().filter(|one| one.includes() && one.key == "path") {
+                files.push(self.included(&file, &one.value)?);
             }
-            let included = all.iter().filter(|one| one.includes() && one.key == "path");
-            files.extend(included.map(|one| included_file(home, &file, &one.value)));
+            found.extend(all);
         }
-        Ok(())
+        Some(found)
     }
-}
 
-fn included_file(home: &Path, file: &Path, path: &str) -> PathBuf {
-    match path.strip_prefix("~/") {
-        Some(rest) => home.join(rest),
-        None => file.parent().unwrap_or(home).join(path),
+    /// The file that a setting includes; `None` if its place is not known.
+    fn included(&self, file: &Path, path: &str) -> Option<PathBuf> {
+        match path.strip_prefix("~/") {
+            Some(rest) => Some(self.options.home.as_ref()?.join(rest)),
+            None if path.starts_with(['~', '%']) => None,
+            None => Some(file.parent()?.join(path)),
+        }
     }
 }

@@ -4,15 +4,20 @@
 //! is made of ordinary files: a clone can bring it, and edits can create it, while a `.git` folder is protected. The trust
 //! in a workspace covers the repository at its top; one in a folder below must not start programs.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::git_config::{Setting, settings};
 use super::git_repository::{Repository, common, git_folder_of, is_git_folder, settings_files};
+use super::git_shows::MAX_INDEX;
 use super::working_dirs::WorkingDirs;
 use super::{Engine, program_base};
 use crate::checker::place;
 use crate::disk::{BoundedDisk, Disk, EntryKind, MAX_BYTES};
-use crate::shell::{CommandAnalysis, Part, git_contacts, git_directory, git_subcommand, touches};
+use crate::git_index::each_path;
+use crate::shell::{
+    CommandAnalysis, Part, git_contacts, git_directory, git_fetches_submodules, git_subcommand, touches,
+};
 
 impl Engine {
     /// Why a command may use a repository made of ordinary files, if it may.
@@ -66,9 +71,7 @@ impl Engine {
         };
         let touched: Vec<&str> = understood.parts.iter().flat_map(written).collect();
         let target = redirected.filter_map(|found| found.target.as_deref()).chain(touched).find(makes)?;
-        Some(format!(
-            "it writes to `{target}`, and the folder may thereby become a repository that `git` uses"
-        ))
+        Some(format!("it writes to `{target}`, which may change which repositories `git` uses"))
     }
 }
 
@@ -80,7 +83,9 @@ pub(super) fn runs_git(part: &Part) -> bool {
 /// Suffixes that decompressors remove.
 const PACKED: [&str; 6] = ["gz", "xz", "bz2", "zst", "lzma", "Z"];
 /// Files that make a folder a repository, or name one.
-const REPOSITORY_FILES: [&str; 5] = ["HEAD", "config", "commondir", "gitdir", ".git"];
+const REPOSITORY_FILES: [&str; 6] = ["HEAD", "config", "commondir", "gitdir", ".git", MODULES];
+/// The file with the addresses of submodules.
+const MODULES: &str = ".gitmodules";
 
 /// Ends of names with which git looks for the repository that a path stands for.
 const ENDS: [&str; 4] = ["", "/.git", ".git", ".git/.git"];
@@ -148,16 +153,62 @@ impl RepositorySearch<'_> {
                 (None, None) => {}
             }
         }
+        let mut set = Vec::new();
         for repository in Repository::candidates(self.disk, folder) {
             let files = repository.settings_files(self.disk);
             let texts = files.iter().filter_map(|file| self.disk.text(file));
-            let set = texts.flat_map(|text| settings(&text).unwrap_or_default());
-            names.extend(set.filter_map(|one| one.address().map(str::to_owned)));
+            set.extend(texts.flat_map(|text| settings(&text).unwrap_or_default()));
         }
+        names.extend(set.iter().filter_map(|one| one.address().map(str::to_owned)));
         // Some subcommands change to the top first.
         let root = self.root_of(folder)?;
         let folders: Vec<&Path> = folder.ancestors().take_while(|one| one.starts_with(root)).collect();
+        if git_fetches_submodules(part)
+            && let Some(why) = folders.iter().find_map(|top| self.submodules(top, &set))
+        {
+            return Some(why);
+        }
         names.iter().find_map(|name| folders.iter().find_map(|folder| self.target(folder, name)))
+    }
+
+    /// Why git may not fetch the submodules that a project declares: every file of it may come from others.
+    fn submodules(&self, top: &Path, set: &[Setting]) -> Option<String> {
+        let file = top.join(MODULES);
+        if self.disk.kind(&file).is_none() && !self.tracks_modules(top) {
+            return None;
+        }
+        let text = self.disk.text(&file).filter(|text| (text.len() as u64) < MAX_BYTES);
+        let Some(all) = text.and_then(|text| settings(&text)) else {
+            return Some(format!("the submodules in `{}` cannot be determined", file.display()));
+        };
+        let mut remotes = set.iter().filter(|one| one.section == "remote" && one.key == "url").peekable();
+        // Relative addresses start from that of the repository.
+        let is_remote = remotes.peek().is_some() && remotes.all(|one| is_network_address(&one.value));
+        let is_open = |one: &&Setting| match one.key.as_str() {
+            "url" if one.value.starts_with("./") || one.value.starts_with("../") => {
+                is_remote && !one.value.contains("::")
+            }
+            "url" => is_network_address(&one.value),
+            "update" => matches!(one.value.as_str(), "checkout" | "rebase" | "merge" | "none"),
+            _ => true,
+        };
+        let one = all.iter().find(|one| !is_open(one))?;
+        let what = format!("`.gitmodules` sets `{}` to `{}`", one.name(), one.value);
+        Some(format!("{what}, which may run a program or read another repository of this machine"))
+    }
+
+    /// Whether git may read the tracked version of a file that is missing.
+    fn tracks_modules(&self, top: &Path) -> bool {
+        let Some(git) = git_folder_of(self.disk, top) else { return false };
+        let index = git.join("index");
+        let mut found = false;
+        let read = self.disk.bytes(&index, MAX_INDEX).and_then(|bytes| {
+            each_path(&bytes, |path, _| {
+                found = path == MODULES.as_bytes();
+                if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+        });
+        self.disk.kind(&index).is_some() && (found || read.is_none())
     }
 
     /// Why git may not contact the repository at a path.
@@ -209,6 +260,18 @@ impl RepositorySearch<'_> {
         };
         let started = all.into_iter().find(|one| !Setting::is_calm(one))?;
         Some(format!("`{}` sets `{}`, which may run a program", file.display(), started.name()))
+    }
+}
+
+/// Whether a URL leads to another machine, by a protocol that is part of git.
+fn is_network_address(url: &str) -> bool {
+    if url.contains("::") || url.starts_with('-') {
+        return false;
+    }
+    match url.split_once("://") {
+        Some((scheme, _)) => matches!(scheme, "https" | "http" | "ssh" | "git"),
+        // `host:path`; a slash before the colon makes it a path.
+        None => url.split_once(':').is_some_and(|(host, _)| !host.is_empty() && !host.contains('/')),
     }
 }
 

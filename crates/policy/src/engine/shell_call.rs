@@ -105,6 +105,7 @@ impl Engine {
                 }
             }
         }
+        let spelt_out = decided.iter().all(|one| one.spelt_out);
         for (part, PartDecision { verdict: found, may_redirect, .. }) in subjects.iter().zip(decided) {
             redirection_allowed &= may_redirect;
             if !understood.parts.is_empty() {
@@ -124,6 +125,13 @@ impl Engine {
         self.weigh_redirections(call, &understood, &places, redirection_allowed, &mut verdict);
         if !redirection_allowed && changes.any() && call.request.mode != ApprovalMode::Yolo {
             weigh_changed_targets(&understood, &mut verdict);
+        }
+        if verdict.decision == Decision::Allow
+            && call.request.mode != ApprovalMode::Yolo
+            && !spelt_out
+            && let Some(why) = self.lists_behind_links(&understood, &places)
+        {
+            tighten(&mut verdict, Decision::Ask, None, why);
         }
         self.weigh_doubts(call, &understood, &mut verdict);
         self.weigh_place(call, &understood, &places, &mut verdict);
@@ -445,12 +453,8 @@ fn only_reads(verdict: &mut Verdict, text: &str) {
 
 /// Variables that later commands of the same line inherit.
 fn exported(understood: &CommandAnalysis) -> Vec<(String, Option<String>)> {
-    let mut all = Vec::new();
+    let mut all: Vec<_> = understood.set.iter().map(|name| (name.clone(), None)).collect();
     for part in &understood.parts {
-        if part.words.is_empty() {
-            let of_tools = |(name, _): &&(String, Option<String>)| shell::is_of_tools(name);
-            all.extend(part.assignments.iter().filter(of_tools).cloned());
-        }
         let words: Vec<&str> = part.words.iter().flatten().map(String::as_str).collect();
         let (Some(program), arguments) = (words.first(), words.get(1..).unwrap_or_default()) else {
             continue;

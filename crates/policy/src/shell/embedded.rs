@@ -56,10 +56,6 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
         "arch" if !call.arguments.is_empty() => opaque(call, found),
         "crontab" if !call.has(&["-l", "-r"]) => found.doubt("`crontab` schedules commands"),
         name if lists::holds("launcher/opaque", name) => opaque(call, found),
-        "dc" if !call.has_letter(&['e', 'V', 'h']) && !call.has(&["--expression", "--version", "--help"]) => {
-            found.doubt("the script of `dc` is only known at run time");
-        }
-        name if ESCAPES.iter().any(|(program, _)| *program == name) => escapes(call, found),
         _ => subcommand(call, found),
     }
     options(call, found);
@@ -93,52 +89,6 @@ fn subcommand(call: &Invocation<'_>, found: &mut Findings) {
             call.runs(rest.get(start..).unwrap_or_default(), found);
         }
         Some(_) => opaque(call, found),
-    }
-}
-
-/// Programs whose own language runs shell commands, and what begins these.
-const ESCAPES: &[(&str, &[&str])] = &[
-    ("dc", &["!"]),
-    (
-        "sqlite3",
-        &[
-            ".shell",
-            ".system",
-            ".sh ",
-            ".she",
-            ".sy",
-            "once |",
-            "once '|",
-            "output |",
-            "output '|",
-            "import |",
-        ],
-    ),
-    ("psql", &["\\!", "\\copy", "\\o", "\\g", "\\w", "\\e"]),
-    ("mysql", &["\\!", "system ", "\\P", "pager ", "\\e"]),
-    ("mariadb", &["\\!", "system ", "\\P", "pager ", "\\e"]),
-];
-
-fn escapes(call: &Invocation<'_>, found: &mut Findings) {
-    let marks = ESCAPES.iter().find(|(program, _)| *program == call.name).map_or(&[][..], |(_, marks)| marks);
-    for text in call.arguments.iter().filter_map(Word::text) {
-        let begins = |mark: &&str| {
-            // A word of a query may look like the name of a command.
-            let is_word = mark.starts_with(|c: char| c.is_ascii_alphabetic()) && call.name != "sqlite3";
-            let mut places = text.match_indices(*mark).map(|(at, _)| at);
-            places
-                .find(|at| {
-                    !is_word
-                        || text.get(..*at).is_some_and(|before| {
-                            before.trim_end().is_empty() || before.trim_end().ends_with(';')
-                        })
-                })
-                .and_then(|at| text.get(at + mark.len()..))
-        };
-        if let Some(command) = marks.iter().find_map(begins) {
-            found.doubt(format!("`{}` runs a command given in its arguments", call.name));
-            super::run(command, &call.context.behind(call.name), found);
-        }
     }
 }
 

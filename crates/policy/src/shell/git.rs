@@ -30,6 +30,19 @@ pub(crate) fn contacts(subcommand: &str) -> bool {
     lists::holds("git/contacts", subcommand)
 }
 
+/// Whether a command fetches submodules that the project declares, or notes their addresses for later.
+pub(crate) fn fetches_submodules(part: &Part) -> bool {
+    let place = subcommand_place(&part.words);
+    let mut words = part.words.iter().skip(place + 1).map(|word| word.as_deref().unwrap_or_default());
+    match part.words.get(place).and_then(Option::as_deref) {
+        Some("submodule") => {
+            let action = words.find(|word| !word.starts_with('-')).unwrap_or("status");
+            !lists::holds("git/submodule-stays", action)
+        }
+        _ => words.any(|word| word.starts_with("--recurse-s")),
+    }
+}
+
 /// Splits git's own options from the subcommand; returns the index of the latter.
 pub(crate) fn subcommand_place(words: &[Option<String>]) -> usize {
     let mut at = 1;

@@ -26,6 +26,8 @@ impl Parser<'_, '_> {
                 return Err(Problem::syntax("unusual here-document delimiter"));
             };
             let body = self.heredoc_body(delimiter, &pending)?;
+            let is_literal = !pending.expands || !body.iter().any(|c| matches!(*c, '$' | '`'));
+            self.found().inputs.push(is_literal.then(|| body.iter().collect()));
             if pending.expands {
                 self.expand_heredoc(&body)?;
             }

@@ -48,7 +48,6 @@ const GIT_LISTS: &[&str] = &[
     "no-empty-directory",
     "error-unmatch",
     "deduplicate",
-    "recurse-submodules",
 ];
 const GIT_COMPARES: &[&str] = &[
     "name-only",

@@ -38,8 +38,9 @@ pub(super) struct Parser<'s, 'f> {
     statement: usize,
     /// Whether the command being parsed certainly runs, in this very shell.
     straight: bool,
-    /// How many redirections of input were read.
+    /// How many redirections of input were read, and how many of them are texts of the line.
     inputs: usize,
+    texts: usize,
     /// Whether the last redirection sent output to a file; `None` if it did not redirect output.
     saved: Option<bool>,
     /// The number of pipes parsed, and a sample for the output of the last one.
@@ -58,6 +59,7 @@ impl<'s, 'f> Parser<'s, 'f> {
             statement: 0,
             straight: true,
             inputs: 0,
+            texts: 0,
             saved: None,
             pipes: 0,
             output: None,
@@ -221,9 +223,11 @@ impl<'s, 'f> Parser<'s, 'f> {
     fn pipeline(&mut self) -> Result<(), Problem> {
         let outer = self.context.feed.take();
         let stdin = std::mem::replace(&mut self.context.stdin, outer.clone());
+        let told = self.context.told;
         let result = self.stages();
         self.context.feed = outer;
         self.context.stdin = stdin;
+        self.context.told = told;
         self.pipes += 1;
         result
     }
@@ -254,6 +258,7 @@ impl<'s, 'f> Parser<'s, 'f> {
             }
             self.straight = false;
             self.context.stdin = None;
+            self.context.told = false;
             self.context.feed = feed;
             self.skip_blank_lines()?;
         }
@@ -299,7 +304,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         let start = self.at;
         let mut words: Vec<Word> = Vec::new();
         let mut given: Vec<Word> = Vec::new();
-        let inputs = self.inputs;
+        let (inputs, texts) = (self.inputs, self.texts);
         let mut saved = false;
         self.saved = None;
         loop {
@@ -339,6 +344,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         if self.inputs != inputs {
             context.feed = None;
             context.stdin = None;
+            context.told = self.inputs - inputs == self.texts - texts;
             if words.first().and_then(Word::text) == Some("exec") {
                 self.doubt("`exec` redirects input");
             }
@@ -360,8 +366,10 @@ impl<'s, 'f> Parser<'s, 'f> {
         for word in given {
             let Some((name, value)) = &word.assignment else { continue };
             // `IFS= read` applies to that one builtin.
-            if !(reads && name == "IFS") {
+            if words.is_empty() {
                 self.assigned(name, value.as_deref());
+            } else if !(reads && name == "IFS") {
+                variables::passed(name, value.as_deref(), self.found);
             }
             self.give(name, word.value().map_or(Value::Unknown, Value::assigned));
             if words.is_empty() && self.straight && ends && self.context.depth == 1 {
@@ -417,6 +425,7 @@ impl<'s, 'f> Parser<'s, 'f> {
         };
         self.skip(operator.chars().count());
         self.inputs += usize::from(operator.starts_with('<') || named);
+        self.texts += usize::from(operator.starts_with("<<") && !named);
         self.skip_blanks();
         let target = self.word(Mode::Plain)?;
         let file = target.text().filter(|name| *name == "/dev/null" || !name.starts_with("/dev/"));
@@ -425,7 +434,10 @@ impl<'s, 'f> Parser<'s, 'f> {
             .then(|| file.is_some_and(|name| operator != ">&" || !is_number(name)));
         match operator.as_str() {
             "<<" | "<<-" => self.pending.push(Pending::new(&target, operator == "<<-")),
-            "<<<" => self.found.shown.extend(target.pieces),
+            "<<<" => {
+                self.found.inputs.push(target.text().map(str::to_owned));
+                self.found.shown.extend(target.pieces);
+            }
             "<&" | ">&"
                 if target
                     .text()

@@ -10,7 +10,8 @@ mod given;
 
 pub(crate) use self::git_files::{
     changes_operands as git_changes_operands, forces as git_forces, names_only as git_names_only,
-    option_files as git_option_files, reads_untracked as git_reads_untracked,
+    option_files as git_option_files, reads_untracked as git_reads_untracked, runs as git_runs,
+    shows_stash as git_shows_stash,
 };
 pub(crate) use self::git_shows::{
     adds as git_adds, compares as git_compares, ends_as_folder, prints as git_prints,

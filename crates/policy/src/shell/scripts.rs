@@ -293,9 +293,7 @@ fn names_variable(word: &Word, value: &Value, found: &mut Findings) {
             if is_name(name) {
                 found.variables.give(name, value.clone());
             }
-            if variables::is_risky(name, None) {
-                found.doubt(format!("it sets `{name}`, which changes how programs behave"));
-            }
+            variables::assigned(name, None, found);
             if name.contains('[') {
                 found.doubt("an array subscript is evaluated");
             }

@@ -16,7 +16,7 @@ pub(crate) fn is_harmless(name: &str, value: Option<&str>) -> bool {
 }
 
 /// Whether tools read a variable that may be exported already, and that other lines use for their own purposes.
-pub(crate) fn is_of_tools(name: &str) -> bool {
+fn is_of_tools(name: &str) -> bool {
     lists::holds("variable/tool", name)
 }
 
@@ -122,10 +122,18 @@ pub(super) fn may_be_exported(name: &str) -> bool {
     !name.chars().any(|c| c.is_ascii_lowercase())
 }
 
-/// Notes an assignment.
-pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Findings) {
+/// Notes a variable that one program gets.
+pub(super) fn passed(name: &str, value: Option<&str>, found: &mut Findings) {
     if is_risky(name, value) {
         found.doubt(format!("it sets `{name}`, which changes how programs behave"));
+    }
+}
+
+/// Notes a variable of the shell. If it is exported already, all later commands of the line get the new value.
+pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Findings) {
+    passed(name, value, found);
+    if is_of_tools(name) && !found.set.iter().any(|set| set == name) {
+        found.set.push(name.to_owned());
     }
 }
 

@@ -4,8 +4,8 @@ use super::programs::{self, Kind, Program};
 use super::value::Piece;
 use super::word::Word;
 use super::{
-    Context, Findings, MAX_DEPTH, Part, Pattern, Redirection, braces, embedded, git, lists, names, scripts,
-    variables,
+    Context, Findings, MAX_DEPTH, Part, Pattern, Redirection, braces, embedded, escapes, git, lists, names,
+    scripts, variables,
 };
 
 /// Whether a name is that of a program that runs others.
@@ -57,18 +57,20 @@ pub(super) fn emit(
         name: &name,
         words,
         arguments: words.get(1..).unwrap_or_default(),
+        assignments: &assignments,
         context,
         splits: assignments.iter().any(|(name, value)| name == "IFS" && value.as_deref() != Some("")),
     };
-    if call.wrapped(&assignments, &text, found) {
+    if call.wrapped(&text, found) {
         return;
     }
     if !assignments.is_empty() || !scripts::is_transparent(&call) {
         found.part(part(text, words, assignments.clone(), context));
     }
-    dashed_git(&name, words, assignments, context, found);
+    dashed_git(&name, words, &assignments, context, found);
     scripts::look_into(&call, found);
     embedded::look_into(&call, found);
+    escapes::look_into(&call, found);
     git::look_into(&call, found);
 }
 
@@ -84,7 +86,7 @@ fn known_base(raw: &str) -> Option<&str> {
 fn dashed_git(
     name: &str,
     words: &[Word],
-    assignments: Vec<(String, Option<String>)>,
+    assignments: &[(String, Option<String>)],
     context: &Context,
     found: &mut Findings,
 ) {
@@ -94,7 +96,7 @@ fn dashed_git(
     let mut spelled = vec![Word::plain("git"), Word::plain(subcommand)];
     spelled.extend(words.iter().skip(1).cloned());
     let text = spelled.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" ");
-    emit(text, &spelled, assignments, &context.behind(name), found);
+    emit(text, &spelled, assignments.to_vec(), &context.behind(name), found);
 }
 
 /// A command whose program is known.
@@ -103,6 +105,8 @@ pub(super) struct Invocation<'a> {
     pub name: &'a str,
     pub words: &'a [Word],
     pub arguments: &'a [Word],
+    /// Those in front of it, which the programs that it runs inherit.
+    pub assignments: &'a [(String, Option<String>)],
     pub context: &'a Context,
     /// Whether `IFS` is set for it, so that it splits lines differently.
     pub splits: bool,
@@ -111,7 +115,7 @@ pub(super) struct Invocation<'a> {
 impl Invocation<'_> {
     /// Records the command made up of some of the arguments.
     pub(super) fn runs(&self, words: &[Word], found: &mut Findings) {
-        self.runs_with(words, Vec::new(), found);
+        self.runs_with(words, self.assignments.to_vec(), found);
     }
 
     fn runs_with(&self, words: &[Word], assignments: Vec<(String, Option<String>)>, found: &mut Findings) {
@@ -146,9 +150,9 @@ impl Invocation<'_> {
     }
 
     /// A wrapper that is not a command by itself. The wrapped program is recorded instead.
-    fn wrapped(&self, assignments: &[(String, Option<String>)], text: &str, found: &mut Findings) -> bool {
+    fn wrapped(&self, text: &str, found: &mut Findings) -> bool {
         if self.name == "env" {
-            return self.env(assignments, found);
+            return self.env(found);
         }
         if self.name == "xargs" {
             return self.xargs(found);
@@ -161,21 +165,20 @@ impl Invocation<'_> {
             return false;
         }
         if rights {
-            found.part(part(text.to_owned(), self.words, assignments.to_vec(), self.context));
+            found.part(part(text.to_owned(), self.words, self.assignments.to_vec(), self.context));
         }
         let Some(start) = self.after_options(wrapper, found) else { return rights };
         let mut rest = self.arguments.get(start..).unwrap_or_default();
         rest = rest.get(operands(wrapper)..).unwrap_or_default();
-        let mut own = Vec::new();
+        let mut own = self.assignments.to_vec();
         while rights && let Some((name, value)) = rest.first().and_then(Word::setting) {
-            variables::assigned(&name, value.as_deref(), found);
+            variables::passed(&name, value.as_deref(), found);
             own.push((name, value));
             rest = rest.get(1..).unwrap_or_default();
         }
         if rest.is_empty() {
             return rights;
         }
-        own.splice(0..0, assignments.iter().cloned());
         self.runs_with(rest, own, found);
         true
     }
@@ -227,8 +230,8 @@ impl Invocation<'_> {
         Some(at)
     }
 
-    fn env(&self, assignments: &[(String, Option<String>)], found: &mut Findings) -> bool {
-        let mut own = assignments.to_vec();
+    fn env(&self, found: &mut Findings) -> bool {
+        let mut own = self.assignments.to_vec();
         let mut at = 0;
         while let Some(word) = self.arguments.get(at) {
             if let Some((name, value)) = word.setting() {
@@ -236,7 +239,7 @@ impl Invocation<'_> {
                 if !word.stays_one() {
                     found.doubt("the program that `env` runs is only known at run time");
                 }
-                variables::assigned(&name, value.as_deref(), found);
+                variables::passed(&name, value.as_deref(), found);
                 found.shown.extend(word.pieces.clone());
                 own.push((name, value));
                 at += 1;

@@ -50,6 +50,10 @@ const DENIED: &[&str] = &[
     "mysql -e 'select 1; system rm x'",
     "arch -x86_64 rm x",
     "arch rm x",
+    "psql <<< '\\! rm x'",
+    "psql db <<'EOF'\nselect 1;\n\\! rm x\nEOF",
+    "sqlite3 a.db <<< '.shell rm x'",
+    "mysql -e 'SYSTEM rm x'",
 ];
 
 /// Commands of which it is not known what they run.
@@ -61,6 +65,12 @@ const UNKNOWN: &[&str] = &[
     "csh -fc 'rm x'",
     "pwsh -NoProfile -comm 'rm x'",
     "echo '!rm x' | dc",
+    "echo '\\! rm x' | psql",
+    "printf '\\134! rm x' | psql db",
+    "psql < x.sql",
+    "psql -f - < x.sql",
+    "echo .shell rm x | sqlite3 a.db",
+    "m4 <<< 'syscmd(rm x)'",
 ];
 
 /// Commands that run neither.
@@ -69,6 +79,9 @@ const OTHERS: &[&str] = &[
     "command -pv rm",
     "uv run pytest",
     "sqlite3 a.db .tables",
+    "psql -tAc 'select 1'",
+    "psql db <<'EOF'\nselect 1;\nEOF",
+    "m4 x.m4",
     "mysql -e 'select * from system_users'",
     "crontab -l",
     "pwsh -NoProfile -File x.ps1",

@@ -76,6 +76,7 @@ pub(crate) fn project() -> &'static Path {
         ] {
             write(&path.join(file), "text\n");
         }
+        write(&path.join(".git/config"), "[core]\n\tbare = false\n");
         (root, path)
     });
     path

@@ -193,7 +193,9 @@ fn the_users_settings_may_put_credentials_into_urls() {
         let place = project();
         write(&place.home.join(".gitconfig"), own);
         write(&place.home.join("more"), more);
-        let engine = shipped_in(Options { home: Some(place.home.clone()), ..place.options() });
+        let git_settings = vec![place.home.join(".gitconfig")];
+        let options = Options { home: Some(place.home.clone()), git_settings, ..place.options() };
+        let engine = shipped_in(options);
         let (found, why) = decision(&engine, &place, "git remote -v");
         assert_eq!(found, expected, "{own}: {why}");
         assert_decides(&engine, &place, Decision::Ask, &["git config --get http.proxy"]);
@@ -215,4 +217,78 @@ fn links_to_settings_are_followed() {
     fs::remove_file(git.join("config")).unwrap();
     symlink(place.home.join(".ssh/id_rsa"), git.join("config")).unwrap();
     assert_decides(&engine, &place, Decision::Ask, &["find . -name config | xargs cat", "cat .git/conf*"]);
+}
+
+#[test]
+fn submodules_are_fetched_without_approval_only_from_other_machines() {
+    for (modules, expected) in [
+        ("[submodule \"x\"]\n\tpath = x\n\turl = https://h/x.git\n", Decision::Allow),
+        ("[submodule \"x\"]\n\turl = git@h:x.git\n\tbranch = main\n\tupdate = rebase\n", Decision::Allow),
+        ("[submodule \"x\"]\n\turl = ../x.git\n", Decision::Allow),
+        ("[submodule \"x\"]\n\turl = ext::t1\n", Decision::Ask),
+        ("[submodule \"x\"]\n\turl = ../::t1\n", Decision::Ask),
+        ("[submodule \"x\"]\n\turl = file:///home/me/x\n", Decision::Ask),
+        ("[submodule \"x\"]\n\turl = /home/me/x\n", Decision::Ask),
+        ("[submodule \"x\"]\n\turl = vendor/bare\n", Decision::Ask),
+        ("[submodule \"x\"]\n\turl = -u./t1\n", Decision::Ask),
+        ("[submodule \"x\"]\n\turl = https://h/x\n\tupdate = !t1\n", Decision::Ask),
+        ("[submodule \"x\"\n", Decision::Ask),
+    ] {
+        let place = project();
+        let engine = with_rules_in(LIST, place.options());
+        write(&place.project.join(".gitmodules"), modules);
+        for command in [
+            "git submodule update --init",
+            "git submodule --quiet sync",
+            "cd src && git submodule update",
+            "git pull --recurse-submodules",
+        ] {
+            let (found, why) = decision(&engine, &place, command);
+            assert_eq!(found, expected, "{command} with {modules}: {why}");
+        }
+        assert_decides(&engine, &place, Decision::Allow, &["git submodule status", "git pull", "git status"]);
+    }
+    // Without a remote, a relative address is that of a folder next to the repository.
+    let place = project();
+    let engine = with_rules_in(LIST, place.options());
+    write(&place.project.join(".gitmodules"), "[submodule \"x\"]\n\turl = ../x.git\n");
+    write(&place.project.join(".git/config"), "[core]\n\tbare = false\n");
+    assert_decides(&engine, &place, Decision::Ask, &["git submodule update --init"]);
+}
+
+#[test]
+fn settings_of_the_user_and_the_machine_count_wherever_git_reads_them() {
+    for (file, text, command) in [
+        ("xdg/git/config", "[url \"https://token@h/\"]\n\tinsteadOf = https://h/\n", "git remote -v"),
+        ("etc/gitconfig", "[include]\n\tpath = more\n", "git remote -v"),
+        ("etc/gitconfig", "[include]\n\tpath = ~someone/more\n", "git remote -v"),
+        ("etc/gitconfig", "[stash]\n\tshowIncludeUntracked\n", "git stash show"),
+        ("xdg/git/config", "[stash]\n\tshowPatch = yes\n", "git stash show"),
+    ] {
+        let place = project();
+        write(&place.home.join("etc/more"), "[url \"https://t@h/\"]\ninsteadOf = x\n");
+        let git_settings = ["xdg/git/config", "etc/gitconfig"].map(|name| place.home.join(name)).to_vec();
+        let engine = shipped_in(Options { git_settings, ..place.options() });
+        assert_decides(&engine, &place, Decision::Allow, &[command]);
+        write(&place.home.join(file), text);
+        assert_decides(&engine, &place, Decision::Ask, &[command]);
+        assert_decides(&engine, &place, Decision::Allow, &["git status", "git stash list"]);
+    }
+}
+
+#[test]
+fn settings_of_the_repository_may_make_a_stash_show_untracked_files() {
+    for (config, expected) in [
+        ("[stash]\n\tshowIncludeUntracked = true\n", Decision::Ask),
+        ("[stash]\n\tshowPatch\n", Decision::Ask),
+        ("[include]\n\tpath = ../x\n", Decision::Ask),
+        ("[stash]\n\tshowStat = true\n\tshowIncludeUntracked = false\n", Decision::Allow),
+    ] {
+        let place = project();
+        let engine = shipped_in(place.options());
+        write(&place.project.join("x"), "[stash]\n\tshowIncludeUntracked = 1\n");
+        write(&place.project.join(".git/config"), &format!("{CALM}{config}"));
+        let (found, why) = decision(&engine, &place, "git stash show");
+        assert_eq!(found, expected, "{config}: {why}");
+    }
 }

@@ -16,7 +16,7 @@ use crate::reads::{Hostile, hostile, remove_odd_names};
 const ALLOWED: &str = "git cargo npm make rm tar unzip cp mv ln install rsync tee touch mkdir rmdir dd sed sort chmod \
                        patch curl wget gcc go zip gzip split python3 pytest tsc seq yarn pnpm truncate jest xz awk pack \
                        gmake bun g++ cc clang rustc csplit docker ninja just cmake ant gradle mvn rake \
-                       tox nox bmake podman";
+                       tox nox bmake podman psql sqlite3 mysql m4";
 /// Programs that send or unpack files.
 const SENDS: [&str; 2] = ["scp", "gunzip"];
 

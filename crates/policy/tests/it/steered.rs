@@ -72,3 +72,24 @@ fn a_project_that_configures_npm_or_a_toolchain_needs_approval_for_their_queries
         fs::remove_file(project.join(name)).unwrap();
     }
 }
+
+#[test]
+fn a_project_that_selects_a_version_of_go_needs_approval_to_ask_for_it() {
+    let root = tempfile::tempdir().unwrap();
+    let project = root.path().canonicalize().unwrap().join("project");
+    write(&project.join("cmd/main.go"), "package main\n");
+    let engine = shipped_in(options_in(&project));
+    for (name, text, expected) in [
+        ("go.mod", "module x\n\ngo 1.21\n", Decision::Allow),
+        ("go.mod", "module toolchain\n\nrequire x/toolchain v1\n", Decision::Allow),
+        ("go.mod", "module x\n\ngo 1.21\ntoolchain go1.99.0\n", Decision::Ask),
+        ("go.work", "go 1.21\n\ttoolchain\tgo1.21-evil\n", Decision::Ask),
+    ] {
+        write(&project.join(name), text);
+        for command in ["go version", "cd cmd && go version"] {
+            let verdict = decide_in(&engine, &project, command, ApprovalMode::Default, true);
+            assert_eq!(verdict.decision, expected, "{command} with {text}: {}", verdict.reason);
+        }
+        fs::remove_file(project.join(name)).unwrap();
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pollux_domain::approval::ApprovalMode;
-use pollux_policy::engine::Engine;
+use pollux_policy::engine::{Engine, Options};
 
 use crate::everyday::{decide_in, options_in, shipped_in, with_rules_in, write};
 use crate::lines::{TRACKED, rows, unescape};
@@ -14,6 +14,9 @@ const RULE: &str = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = 
 const SUBMODULE: &str = "sub";
 const COMMIT: &str = "0123456789012345678901234567890123456789\n";
 
+/// A path that the index has as a link.
+const LINK: &str = "out";
+
 /// An index of version 2 with these paths.
 fn index(paths: &[&str]) -> Vec<u8> {
     let mut bytes = b"DIRC\0\0\0\x02".to_vec();
@@ -21,7 +24,11 @@ fn index(paths: &[&str]) -> Vec<u8> {
     for path in paths {
         let start = bytes.len();
         bytes.extend([0; 24]);
-        let mode: u32 = if *path == SUBMODULE { 0o160_000 } else { 0o100_644 };
+        let mode: u32 = match *path {
+            SUBMODULE => 0o160_000,
+            LINK => 0o120_000,
+            _ => 0o100_644,
+        };
         bytes.extend(mode.to_be_bytes());
         bytes.extend([0; 34]);
         bytes.extend(path.bytes());
@@ -175,6 +182,17 @@ fn files_of_submodules_need_approval() {
         assert_eq!(decision(&engine, &project, "git diff"), expected, "{setting}");
         assert_eq!(decision(&engine, &project, "git diff --stat"), "allow", "{setting}");
     }
+    let own = root.path().join("xdg-config");
+    for (setting, expected) in [
+        ("[diff]\n\tsubmodule = diff\n", "ask"),
+        ("[submodule]\n\trecurse\n", "ask"),
+        ("[submodule]\n\trecurse = off\n", "allow"),
+        ("[include]\n\tpath = ~x/y\n", "ask"),
+    ] {
+        write(&own, setting);
+        let options = Options { git_settings: vec![own.clone()], ..options_in(&project) };
+        assert_eq!(decision(&shipped_in(options), &project, "git grep x"), expected, "{setting}");
+    }
     let plain = repository(root.path(), "plain", &["src/lib.rs"], "");
     let engine = shipped_in(options_in(&plain));
     assert_eq!(decision(&engine, &plain, "git grep --recurse-submodules x"), "allow");
@@ -228,4 +246,40 @@ fn a_repository_behind_a_link_is_judged_by_its_index() {
     let engine = shipped_in(options_in(&project));
     assert_eq!(decision(&engine, &project, "git diff HEAD"), "ask");
     assert_eq!(decision(&engine, &project, "git diff HEAD -- src"), "allow");
+}
+
+#[test]
+fn files_that_git_lists_behind_a_link_need_approval() {
+    let root = tempfile::tempdir().unwrap();
+    write(&root.path().join("outside/lib.rs"), SECRET);
+    let lists = [
+        "git ls-files | xargs cat",
+        "git ls-files '*.rs' | xargs -n1 cat",
+        "git ls-files src | xargs wc -l",
+        "cat $(git ls-files)",
+        "git diff --name-only | xargs cat",
+        "git ls-files | while IFS= read -r f; do cat \"$f\"; done",
+    ];
+    let expect = |project: &Path, commands: &[&str], expected: &str| {
+        let engine = shipped_in(options_in(project));
+        for command in commands {
+            assert_eq!(decision(&engine, project, command), expected, "{command} in {}", project.display());
+        }
+    };
+    let folder = repository(root.path(), "folder", &["src/lib.rs"], "");
+    std::fs::remove_dir_all(folder.join("conf")).unwrap();
+    expect(&folder, &lists[..5], "allow");
+    std::fs::remove_dir_all(folder.join("src")).unwrap();
+    std::os::unix::fs::symlink("../outside", folder.join("src")).unwrap();
+    expect(&folder, &lists, "ask");
+    expect(&folder, &["git ls-files", "git ls-files | wc -l", "git status"], "allow");
+
+    // An earlier commit may have had a folder there.
+    let link = repository(root.path(), "link", &[LINK, "src/lib.rs"], "");
+    std::fs::remove_dir_all(link.join("conf")).unwrap();
+    std::os::unix::fs::symlink("src", link.join(LINK)).unwrap();
+    expect(&link, &["git diff --name-only HEAD~1 | xargs cat"], "allow");
+    std::fs::remove_file(link.join(LINK)).unwrap();
+    std::os::unix::fs::symlink("../outside", link.join(LINK)).unwrap();
+    expect(&link, &["git diff --name-only HEAD~1 | xargs cat"], "ask");
 }

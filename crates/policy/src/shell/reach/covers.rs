@@ -149,7 +149,8 @@ impl<'p> Given<'p> {
     /// `make NAME=VALUE`, where the value may be options of a compiler.
     pub(super) fn setting(&mut self, operand: &'p str) {
         let Some((name, value)) = operand.split_once('=') else { return };
-        if name.trim_end_matches([':', '?', '+']).to_ascii_uppercase().ends_with("FLAGS") {
+        let name = name.trim_end_matches([':', '?', '+']).to_ascii_uppercase();
+        if lists::matches("settings/flags", &name) {
             self.flags(value);
         }
     }
@@ -252,7 +253,7 @@ pub(super) fn is_tame_setting(operand: &str) -> bool {
         && name.chars().all(is_word)
         && !operand.contains("!=")
         && !variables::is_risky(name, Some(value))
-        && !lists::holds("settings/make", name)
+        && !lists::matches("settings/make", name)
         && value
             .split([' ', ','])
             .all(|word| !word.starts_with(['/', '.', '@']) && !word.contains("=/") && !word.contains(".."))

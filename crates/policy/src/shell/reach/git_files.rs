@@ -11,6 +11,17 @@ pub(super) fn subcommand(part: &Part) -> Option<&str> {
     if names::base(program) == "git" { part.words.get(place).and_then(Option::as_deref) } else { None }
 }
 
+/// Whether a command runs this subcommand of git.
+pub(crate) fn runs(part: &Part, name: &str) -> bool {
+    subcommand(part) == Some(name)
+}
+
+/// Whether a git command shows what a stash changes.
+pub(crate) fn shows_stash(part: &Part) -> bool {
+    let mut words = part.words.iter().skip(git::subcommand_place(&part.words) + 1).flatten();
+    subcommand(part) == Some("stash") && words.any(|word| word == "show")
+}
+
 /// The files that options of a git command name. A word that may be the value of another option counts as well.
 pub(crate) fn option_files(part: &Part) -> Vec<&str> {
     let Some(subcommand) = subcommand(part) else { return Vec::new() };
@@ -36,7 +47,7 @@ pub(crate) fn option_files(part: &Part) -> Vec<&str> {
 pub(crate) fn reads_untracked(part: &Part) -> bool {
     let words = || part.words.iter().skip(git::subcommand_place(&part.words) + 1).flatten();
     let options = ["-u", "--include-untracked", "--only-untracked"];
-    let shows_stash = subcommand(part) == Some("stash") && words().any(|word| word == "show");
+    let shows_stash = shows_stash(part);
     has(part, "git/untracked")
         || shows_stash && words().any(|word| is_one_of(&options, word))
         || words().any(|word| !word.starts_with('-') && may_be_untracked(word))
