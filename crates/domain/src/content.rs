@@ -10,8 +10,10 @@ pub use seal::{Seal, SealKind};
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::JsonObject;
-use crate::json::parse_wire;
+use crate::json::{MAX_DEPTH, is_deeper, parse_wire};
 use crate::model::Origin;
 
 /// Who speaks.
@@ -129,24 +131,29 @@ pub struct BadArgs {
 }
 
 impl FunctionCall {
-    /// A call with arguments that could be read.
+    /// A call with arguments that could be read. If they are nested too deeply to be recorded, the call is not run.
     pub fn new(id: Option<String>, name: impl Into<String>, args: JsonObject) -> Self {
-        Self { id, name: name.into(), args, bad_args: None }
+        let name = name.into();
+        if args.values().all(|arg| !is_deeper(arg, MAX_DEPTH - 1)) {
+            return Self { id, name, args, bad_args: None };
+        }
+        let raw = Value::Object(args).to_string();
+        let bad = BadArgs { raw, error: format!("nested more than {MAX_DEPTH} levels deep") };
+        Self { id, name, args: JsonObject::new(), bad_args: Some(Box::new(bad)) }
     }
 
     /// A call whose arguments are still text, as most providers send them; no text means no arguments.
     pub fn from_text(id: Option<String>, name: impl Into<String>, text: &str) -> Self {
-        let mut call = Self::new(id, name, JsonObject::new());
         if text.trim().is_empty() {
-            return call;
+            return Self::new(id, name, JsonObject::new());
         }
         match parse_wire(text.as_bytes()) {
-            Ok(args) => call.args = args,
+            Ok(args) => Self::new(id, name, args),
             Err(error) => {
-                call.bad_args = Some(Box::new(BadArgs { raw: text.to_owned(), error: error.to_string() }));
+                let bad = BadArgs { raw: text.to_owned(), error: error.to_string() };
+                Self { bad_args: Some(Box::new(bad)), ..Self::new(id, name, JsonObject::new()) }
             }
         }
-        call
     }
 }
 

@@ -7,9 +7,34 @@
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// The replacement character as a JSON escape, which is as long as the escape it replaces.
 const REPLACEMENT: &str = "\\ufffd";
+
+/// How deeply JSON values of others may be nested. Parsers refuse more than 127 levels, and what is kept or passed on
+/// stands some levels down in a record of ours.
+pub const MAX_DEPTH: usize = 100;
+
+/// Whether arrays and objects are nested deeper than this. A text or number has no depth.
+pub fn is_deeper(value: &Value, limit: usize) -> bool {
+    let is_deeper_below = |value: &Value| is_deeper(value, limit.saturating_sub(1));
+    match value {
+        Value::Array(items) => limit == 0 || items.iter().any(is_deeper_below),
+        Value::Object(fields) => limit == 0 || fields.values().any(is_deeper_below),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Replaces arrays and objects below this depth by their JSON text, so that nothing is lost and everything can be parsed.
+pub fn limit_depth(value: &mut Value, limit: usize) {
+    match value {
+        Value::Array(_) | Value::Object(_) if limit == 0 => *value = Value::String(value.to_string()),
+        Value::Array(items) => items.iter_mut().for_each(|item| limit_depth(item, limit - 1)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| limit_depth(field, limit - 1)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
 
 /// Parses JSON, replacing unpaired surrogate escapes and invalid UTF-8 if it cannot be read otherwise.
 pub fn parse_lenient<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
@@ -125,6 +150,16 @@ mod tests {
         {
             assert!(parse_lenient_str::<Value>(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_nested_too_deeply_becomes_its_text() {
+        let mut value = json!({"a": [{"b": [1, {"c": 2}]}], "d": 3});
+        assert!(is_deeper(&value, 4) && !is_deeper(&value, 5));
+        limit_depth(&mut value, 5);
+        assert_eq!(value, json!({"a": [{"b": [1, {"c": 2}]}], "d": 3}));
+        limit_depth(&mut value, 3);
+        assert_eq!(value, json!({"a": [{"b": "[1,{\"c\":2}]"}], "d": 3}));
     }
 
     #[test]

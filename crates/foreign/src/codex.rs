@@ -145,7 +145,7 @@ pub(crate) fn replay(entry: &ForeignEntry, visit: &mut dyn FnMut(&Record<'_>)) -
                 return Err(unreadable(std::io::Error::other("it is too large")));
             }
             let bytes = fs::read(path).map_err(unreadable)?;
-            reader.take_document(&String::from_utf8_lossy(&bytes), visit);
+            reader.take_document(&lines::readable(&bytes), visit);
         }
         _ => lines::each(path, &mut |text| reader.take(text, visit)).map_err(unreadable)?,
     }

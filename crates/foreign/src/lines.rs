@@ -5,12 +5,14 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use pollux_domain::json::replace_unpaired;
+
 /// Longer lines are skipped: they contain pictures or are not session records.
 const MAX_LINE: usize = 64 * 1024 * 1024;
 /// A larger buffer is released after the line that needed it.
 const KEPT_CAPACITY: usize = 4 * 1024 * 1024;
 
-/// Calls `visit` with each line; invalid UTF-8 is replaced, a torn last line is a line like any other.
+/// Calls `visit` with each line; what no text in Rust can hold is replaced, a torn last line is a line like any other.
 pub(crate) fn each(path: &Path, visit: &mut dyn FnMut(&str)) -> io::Result<()> {
     let mut reader = BufReader::with_capacity(128 * 1024, File::open(path)?);
     let mut line = Vec::new();
@@ -18,7 +20,7 @@ pub(crate) fn each(path: &Path, visit: &mut dyn FnMut(&str)) -> io::Result<()> {
     while read_line(&mut reader, &mut line, MAX_LINE)? {
         let bytes = if is_first { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line) } else { &line };
         is_first = false;
-        let text: Cow<'_, str> = String::from_utf8_lossy(bytes.trim_ascii());
+        let text = readable(bytes.trim_ascii());
         if !text.is_empty() {
             visit(&text);
         }
@@ -27,6 +29,14 @@ pub(crate) fn each(path: &Path, visit: &mut dyn FnMut(&str)) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// JSON that can be parsed as text: invalid UTF-8 and halves of surrogate pairs, which Node writes, are replaced.
+pub(crate) fn readable(bytes: &[u8]) -> Cow<'_, str> {
+    match String::from_utf8_lossy(bytes) {
+        Cow::Borrowed(text) => replace_unpaired(text),
+        Cow::Owned(text) => Cow::Owned(replace_unpaired(&text).into_owned()),
+    }
 }
 
 /// Reads up to the next newline; a line above `max` is discarded. `false` at the end of the file.

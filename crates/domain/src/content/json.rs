@@ -284,6 +284,22 @@ mod tests {
     }
 
     #[test]
+    fn arguments_that_are_nested_too_deeply_are_bad() {
+        let nested = |depth: usize| format!("{}{}", "{\"a\":".repeat(depth - 1) + "{", "}".repeat(depth));
+        for text in [nested(100), nested(101), nested(126)] {
+            let is_good = text == nested(100);
+            let args: Value = serde_json::from_str(&text).unwrap();
+            let parsed = read_call(JsonObject::from_iter([("args".to_owned(), args)]));
+            for call in [parsed, FunctionCall::from_text(None, "ls", &text)] {
+                assert_eq!((call.bad_args.is_none(), call.args.is_empty()), (is_good, !is_good));
+                let bad = call.bad_args.map(|bad| (bad.raw, bad.error));
+                let told = (text.clone(), "nested more than 100 levels deep".to_owned());
+                assert_eq!(bad, (!is_good).then_some(told));
+            }
+        }
+    }
+
+    #[test]
     fn a_call_without_name_or_arguments_is_still_a_call() {
         let part = Part::from_json(json!({"functionCall": {"name": " "}})).unwrap();
         assert_eq!(part.as_call().unwrap().name, "generic_tool");

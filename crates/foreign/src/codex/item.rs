@@ -1,6 +1,7 @@
 //! One item of a Codex conversation, in the format of the Responses API.
 
 use pollux_domain::event::CallStatus;
+use pollux_domain::json::parse_lenient_str;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -158,7 +159,7 @@ fn function_call(sink: &mut RecordSink<'_>, call: &str, name: &str, arguments: F
     // A string that contains JSON; an object in some files.
     let text = json::text(arguments);
     let source = text.as_deref().or(arguments.map(RawValue::get)).unwrap_or_default();
-    match serde_json::from_str::<Map<String, Value>>(source) {
+    match parse_lenient_str::<Map<String, Value>>(source) {
         Ok(args) => sink.record(RecordKind::Call { call, name, args: Args::Object(&args) }),
         Err(_) => sink.record(RecordKind::Call { call, name, args: Args::Text(source) }),
     }
@@ -169,7 +170,7 @@ fn outcome(output: Field<'_>) -> (CallStatus, Option<String>) {
     let nested = if output.is_some_and(|raw| raw.get().starts_with('{')) {
         json::parse::<Output>(output)
     } else if text.starts_with('{') {
-        serde_json::from_str::<Output>(&text).ok()
+        parse_lenient_str::<Output>(&text).ok()
     } else {
         None
     };

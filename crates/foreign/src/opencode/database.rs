@@ -19,6 +19,7 @@ use tempfile::TempDir;
 use super::part::{self, Message, Speaker};
 use crate::entry::{Branches, ForeignEntry, Stamp};
 use crate::folder;
+use crate::lines::readable;
 use crate::session::{Facts, Record, RecordSink};
 
 /// A larger database is read without its write-ahead log.
@@ -102,7 +103,7 @@ fn facts(connection: &Connection, id: &str) -> Result<(Facts, Option<String>)> {
             is_subagent: parent.is_some(),
             parent,
         };
-        let revert = text(row, 5);
+        let revert = json(row, 5);
         let raw = revert.as_deref().and_then(|text| serde_json::from_str(text).ok());
         Ok((facts, part::reverted_from(raw)))
     })
@@ -122,7 +123,7 @@ fn replay_messages(
     let mut is_any = false;
     while let Some(row) = rows.next()? {
         is_any = true;
-        let (Some(message_id), Some(data)) = (text(row, 0), text(row, 1)) else { continue };
+        let (Some(message_id), Some(data)) = (text(row, 0), json(row, 1)) else { continue };
         if until.is_some_and(|until| message_id.as_str() >= until) {
             break;
         }
@@ -142,7 +143,7 @@ fn tell_parts(
 ) -> Result<()> {
     let mut rows = parts.query([sink.id])?;
     while let Some(row) = rows.next()? {
-        if let Some(data) = text(row, 0) {
+        if let Some(data) = json(row, 0) {
             part::record_part(&data, speaker, sink);
         }
     }
@@ -167,7 +168,7 @@ fn replay_newest(
     let Ok(mut statement) = prepared else { return Ok(()) };
     let mut rows = statement.query([id])?;
     while let Some(row) = rows.next()? {
-        let (Some(message_id), Some(kind), Some(data)) = (text(row, 0), text(row, 1), text(row, 2)) else {
+        let (Some(message_id), Some(kind), Some(data)) = (text(row, 0), text(row, 1), json(row, 2)) else {
             continue;
         };
         if until == Some(message_id.as_str()) {
@@ -183,6 +184,11 @@ fn replay_newest(
 fn text(row: &Row<'_>, column: usize) -> Option<String> {
     let bytes = row.get_ref(column).ok()?.as_bytes_or_null().ok()??;
     Some(String::from_utf8_lossy(bytes).into_owned())
+}
+
+fn json(row: &Row<'_>, column: usize) -> Option<String> {
+    let bytes = row.get_ref(column).ok()?.as_bytes_or_null().ok()??;
+    Some(readable(bytes).into_owned())
 }
 
 fn number(row: &Row<'_>, column: usize) -> Option<i64> {

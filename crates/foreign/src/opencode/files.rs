@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::part::{self, Message};
 use crate::entry::{Branches, ForeignEntry};
 use crate::folder;
+use crate::lines::readable;
 use crate::session::{Facts, Record, RecordSink};
 
 /// Larger messages and parts contain pictures.
@@ -102,5 +103,5 @@ fn read(path: &Path) -> io::Result<String> {
     if bytes.len() as u64 > MAX_FILE {
         return Err(io::Error::other("it is too large"));
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(readable(&bytes).into_owned())
 }

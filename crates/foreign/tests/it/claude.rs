@@ -63,6 +63,15 @@ fn conversation() -> Vec<Value> {
 }
 
 #[test]
+fn half_of_a_surrogate_pair_costs_one_character() {
+    let scratch = Scratch::new(ForeignAgent::Claude);
+    let records =
+        [user("u", None, "cut HALF"), agent("aa", "u", &json!([{"type": "text", "text": "HALF too"}]))];
+    scratch.write(FILE, lines(&records).replace("HALF", r"\ud83d"));
+    assert_eq!(scratch.conversation(), ["user: cut \u{fffd}", "agent: \u{fffd} too"]);
+}
+
+#[test]
 fn a_session_is_listed_with_its_facts() {
     let scratch = Scratch::new(ForeignAgent::Claude);
     let path = scratch.write(FILE, lines(&conversation()));

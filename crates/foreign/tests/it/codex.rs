@@ -66,6 +66,21 @@ const CONVERSATION: [&str; 7] = [
 ];
 
 #[test]
+fn half_of_a_surrogate_pair_costs_one_character() {
+    let scratch = Scratch::new(ForeignAgent::Codex);
+    let records = enveloped(&[
+        said("user", "cut HALF"),
+        json!({"type": "function_call", "name": "exec_command", "call_id": "c", "arguments": "{\"cmd\":\"ls INNER\"}"}),
+        json!({"type": "function_call_output", "call_id": "c",
+               "output": "{\"output\":\"1 INNER\",\"metadata\":{\"exit_code\":1}}"}),
+    ]);
+    let text = lines(&records).replace("HALF", r"\ud83d").replace("INNER", r"\\ud83d");
+    scratch.write(FILE, text);
+    let read = ["user: cut \u{fffd}", "exec_command ls \u{fffd} failed (1 \u{fffd})"];
+    assert_eq!(scratch.conversation(), read);
+}
+
+#[test]
 fn records_with_envelopes_are_read() {
     let scratch = Scratch::new(ForeignAgent::Codex);
     let mut records = enveloped(&items());

@@ -122,6 +122,20 @@ fn names(scratch: &Scratch) -> Vec<String> {
 }
 
 #[test]
+fn half_of_a_surrogate_pair_costs_one_character() {
+    let scratch = Scratch::new(ForeignAgent::OpenCode);
+    write_files(&scratch);
+    let text = r#"{"type":"text","text":"rename it\ud83d"}"#;
+    scratch.write("storage/part/msg_1/prt_1.json", text);
+    assert_eq!(scratch.conversation()[0], "user: rename it\u{fffd}");
+    let scratch = Scratch::new(ForeignAgent::OpenCode);
+    let connection = database(&scratch);
+    fill(&connection);
+    connection.execute("UPDATE part SET data = ?1 WHERE id = 'prt_1'", [text]).unwrap();
+    assert_eq!(scratch.conversation()[0], "user: rename it\u{fffd}");
+}
+
+#[test]
 fn sessions_in_files_are_read() {
     let scratch = Scratch::new(ForeignAgent::OpenCode);
     write_files(&scratch);
