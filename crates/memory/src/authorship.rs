@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use pollux_config::paths::sha256_hex;
@@ -45,10 +46,11 @@ impl ModelNotes {
     }
 
     /// Records that the model wrote these lines. Call it before they are written to a note.
-    pub fn add(&self, lines: &[String]) -> Result<(), AuthorshipError> {
+    /// Waits so long for the list's lock.
+    pub fn add(&self, lines: &[String], wait: Duration) -> Result<(), AuthorshipError> {
         self.agent.prepare()?;
         let file = file_of(&self.agent);
-        let _lock = FileLock::acquire(&file)?;
+        let _lock = FileLock::acquire_within(&file, wait)?;
         let mut wire: Wire =
             files::read_text(&file)?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         for key in lines.iter().map(|line| key(line)) {
@@ -112,8 +114,8 @@ mod tests {
     fn lines_of_the_model_are_told_from_those_of_the_user() {
         let (_folder, agent) = scratch();
         let notes = ModelNotes::new(agent.clone());
-        notes.add(&["- the port is 8080".to_owned()]).unwrap();
-        notes.add(&["- the host is db1".to_owned()]).unwrap();
+        notes.add(&["- the port is 8080".to_owned()], Duration::ZERO).unwrap();
+        notes.add(&["- the host is db1".to_owned()], Duration::ZERO).unwrap();
         let read = Authorship::read(&agent);
         assert_eq!(read.of("- the port is 8080 ", Provenance::Owner), Provenance::Agent);
         assert_eq!(read.of("- the host is db1", Provenance::Untrusted), Provenance::Untrusted);

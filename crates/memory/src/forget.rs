@@ -1,5 +1,7 @@
 //! Forgetting: removes everything derived from a source, permanently.
 
+mod target;
+
 use std::collections::HashSet;
 use std::fs;
 use std::io;
@@ -24,17 +26,20 @@ use crate::source::Listed;
 use crate::source::sessions::Sorted;
 use crate::state::StateError;
 use crate::store::{SessionStore, StoreError};
+use crate::vector;
 use crate::workspace::{self, Space};
-use crate::{transcript, vector};
+use target::Target;
+
+pub use target::ForgetError;
 
 const WAIT: Duration = Duration::from_secs(10);
 
 /// What to forget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Forget {
-    /// A note, by its name in the index. The file itself stays.
+    /// A note, by its path or as it is cited; of a transcript, the session. The file of a note itself stays.
     Path(String),
-    /// A session with its transcript.
+    /// A session with its transcript, by its id or the beginning of it.
     Session(String),
     /// A phrase, wherever it occurs.
     Phrase(String),
@@ -58,12 +63,12 @@ pub struct Forgotten {
 
 impl Memory {
     /// Removes all removable traces in this workspace; with `dry_run` only reports them.
-    pub async fn forget(&self, what: Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
+    pub async fn forget(&self, what: Forget, dry_run: bool) -> Result<Forgotten, ForgetError> {
         self.forget_in(what, dry_run, vec![(self.setup().workspace.clone(), self.setup().space)]).await
     }
 
     /// The same in all workspaces of the agent and in unassigned data.
-    pub async fn forget_everywhere(&self, what: Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
+    pub async fn forget_everywhere(&self, what: Forget, dry_run: bool) -> Result<Forgotten, ForgetError> {
         let own = &self.setup().workspace;
         let mut roots = workspace::registered(&self.setup().agent);
         roots.push(own.canonicalize().unwrap_or_else(|_| own.clone()));
@@ -80,21 +85,26 @@ impl Memory {
         what: Forget,
         dry_run: bool,
         places: Vec<(PathBuf, Space)>,
-    ) -> Result<Forgotten, IndexError> {
+    ) -> Result<Forgotten, ForgetError> {
         let setup = self.shared_setup();
         // An open reader would keep old pages alive.
         self.close().await;
-        let forgotten = blocking(move || {
+        let is_everywhere = places.len() > 1;
+        let work = move || {
+            let places = places.into_iter().map(|(root, space)| setup.elsewhere(root, space)).collect();
+            // Before anything is removed, since a place is asked what it knows.
+            let targets = match target::find(&what, places)? {
+                Ok(targets) => targets,
+                Err(error) => return Ok(Err(error)),
+            };
             let mut all = Forgotten::default();
-            let is_everywhere = places.len() > 1;
-            for (root, space) in places {
-                let done = run(&setup.elsewhere(root, space), &what, dry_run)?;
-                all.add(done, dry_run);
+            for (setup, target) in targets {
+                all.add(run(&setup, &target, dry_run)?, dry_run);
             }
             all.elsewhere = if is_everywhere { 0 } else { all.elsewhere };
-            Ok(all)
-        })
-        .await?;
+            Ok(Ok(all))
+        };
+        let forgotten = blocking(work).await??;
         if !dry_run {
             // What is left of the files that held it is found again.
             self.sync(Scope::All, WAIT, &|_| {}).await?;
@@ -122,26 +132,25 @@ impl Forgotten {
     }
 }
 
-fn run(setup: &Setup, what: &Forget, dry_run: bool) -> Result<Forgotten, IndexError> {
+fn run(setup: &Setup, target: &Target, dry_run: bool) -> Result<Forgotten, IndexError> {
     // Do not create an index only to forget something.
-    let mut writer = if setup.index_file().exists() { Some(Writer::open(setup, WAIT)?.0) } else { None };
+    let mut writer =
+        if setup.index_file().exists() { Some(Writer::open(setup, WAIT, false)?.0) } else { None };
     let mut work = Work { setup, dry_run, done: Forgotten::default() };
     let mut tombstones = Tombstones::read(&setup.own_forgotten_file())?;
-    match what {
-        Forget::Path(path) => {
+    match target {
+        Target::Note(path) => {
             work.done.files = vec![path.clone()];
             work.done.kept = setup.places().file_of(path).filter(|file| file.exists()).into_iter().collect();
             tombstones.add_path(path);
         }
-        Forget::Session(id) => {
+        Target::Session(id) => {
             work.session(id)?;
             work.done.files.iter().for_each(|path| tombstones.add_path(path));
         }
-        Forget::Phrase(phrase) => {
-            if let Some(tombstone) = Tombstone::of(phrase) {
-                work.phrase(writer.as_ref(), &tombstone)?;
-                tombstones.add_phrase(tombstone);
-            }
+        Target::Phrase(tombstone) => {
+            work.phrase(writer.as_ref(), tombstone)?;
+            tombstones.add_phrase(tombstone.clone());
         }
     }
     if !dry_run {
@@ -151,6 +160,9 @@ fn run(setup: &Setup, what: &Forget, dry_run: bool) -> Result<Forgotten, IndexEr
             files::create_folder(folder, Mode::Private).map_err(StateError::Folder)?;
         }
         tombstones.write(&file)?;
+        if matches!(target, Target::Session(_)) {
+            work.done.transcripts.iter().try_for_each(|file| remove_transcript(file))?;
+        }
     }
     if let Some(writer) = &mut writer {
         work.rows(writer)?;
@@ -166,18 +178,10 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn session(&mut self, id: &str) -> Result<(), IndexError> {
-        let topics = format!("{id}-topic-");
-        let is_of = |listed: &Listed| {
-            let stem =
-                listed.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            stem == id || stem.starts_with(&topics)
-        };
+        let is_of = |listed: &Listed| listed.session() == id;
         let Sorted { here, elsewhere } = self.setup.transcripts();
         self.done.elsewhere = usize::from(elsewhere.iter().any(is_of));
         for listed in here.into_iter().filter(is_of) {
-            if !self.dry_run {
-                transcript::remove(&listed.file).map_err(failed(&listed.file))?;
-            }
             self.done.files.push(listed.path);
             self.done.transcripts.push(listed.file);
         }
@@ -254,6 +258,8 @@ impl Work<'_> {
 
     /// Removes a phrase from a transcript; returns whether it occurred.
     fn transcript(&self, file: &Path, tombstone: &Tombstone) -> Result<bool, IndexError> {
+        // A session that runs must not add a line between reading and replacing.
+        let _lock = if self.dry_run { None } else { Some(OwnedLock::acquire(file, Patience::TRANSCRIPT)?) };
         let text =
             fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(failed(file))?;
         let phrases = std::slice::from_ref(tombstone);
@@ -342,6 +348,15 @@ impl Work<'_> {
             Err(IndexError::Damaged { .. }) => Ok(()),
             other => other,
         }
+    }
+}
+
+/// Removes a transcript. A session that still writes to it learns from the list of what is forgotten why it is gone.
+fn remove_transcript(file: &Path) -> Result<(), IndexError> {
+    let _lock = OwnedLock::acquire(file, Patience::TRANSCRIPT)?;
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(file)(error)),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -450,9 +465,10 @@ fn rebuild_vectors(connection: &mut Connection) -> rusqlite::Result<()> {
         let mut statement =
             transaction.prepare("SELECT id, embedding FROM chunks WHERE embedding != '[]'")?;
         let mut rows = statement.query([])?;
+        let mut width = None;
         while let Some(row) = rows.next()? {
             let embedding = cache::parse(row.get_ref(1)?.as_str()?);
-            if embedding.is_empty() {
+            if embedding.is_empty() || *width.get_or_insert(embedding.len()) != embedding.len() {
                 continue;
             }
             database::make_vector_table(&transaction, embedding.len())?;

@@ -5,6 +5,7 @@ mod page;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::time::Clock;
@@ -180,18 +181,25 @@ pub struct Learnings {
     /// New items are marked with its key.
     belonging: Option<Belonging>,
     space: Space,
+    patience: Patience,
 }
 
 impl Learnings {
     /// All learnings of an agent, from every workspace.
     pub fn new(file: PathBuf, clock: Arc<dyn Clock>) -> Self {
-        Self { file, clock, belonging: None, space: Space::Shared }
+        Self { file, clock, belonging: None, space: Space::Shared, patience: Patience::STORE }
     }
 
     /// The learnings visible in a workspace.
     pub fn of(agent: &AgentDir, workspace: &Path, space: Space, clock: Arc<dyn Clock>) -> Self {
         let belonging = Some(Belonging::of(agent, workspace));
-        Self { file: agent.learnings_file(), clock, belonging, space }
+        Self { file: agent.learnings_file(), clock, belonging, space, patience: Patience::STORE }
+    }
+
+    /// With another limit on the wait for their lock.
+    #[must_use]
+    pub fn within(self, wait: Duration) -> Self {
+        Self { patience: Patience::store(wait), ..self }
     }
 
     /// All visible learnings, in file order.
@@ -341,7 +349,7 @@ impl Learnings {
         if let Some(folder) = self.file.parent() {
             files::create_folder(folder, Mode::Private)?;
         }
-        let _lock = OwnedLock::acquire(&self.file, Patience::STORE)?;
+        let _lock = OwnedLock::acquire(&self.file, self.patience)?;
         let mut page = self.read()?;
         let result = change(&mut page);
         files::replace(&self.file, page.text().as_bytes(), Mode::Private)?;

@@ -35,7 +35,7 @@ mod workspace;
 pub use authorship::{AuthorshipError, ModelNotes};
 pub use excerpt::{Excerpt, GetError};
 pub use export::ExportError;
-pub use forget::{Forget, Forgotten};
+pub use forget::{Forget, ForgetError, Forgotten};
 pub use index::error::IndexError;
 pub use index::sync::{Progress, Scope, Step, Synced};
 pub use indexer::{Indexer, Trigger};
@@ -44,7 +44,7 @@ pub use learnings::{
     extract, from_model,
 };
 pub use lock::OwnedLockError;
-pub use memory::Memory;
+pub use memory::{Memory, Refreshed};
 pub use recall::render;
 pub use recency::{MessageKind, recency_split};
 pub use search::answer::{Explain, Hit, Request, SearchAnswer};

@@ -41,9 +41,17 @@ impl Patience {
     pub(crate) const TRANSCRIPT: Self =
         Self { timeout: Duration::from_secs(10), stale: Duration::from_secs(30 * 60) };
 
-    /// Of the index, whose owner may wait for vectors.
+    /// When the lock of an index counts as stale. Its owner may wait for vectors.
+    pub(crate) const INDEX_STALE: Duration = Duration::from_secs(600);
+
+    /// Of the index.
     pub(crate) fn index(timeout: Duration) -> Self {
-        Self { timeout, stale: Duration::from_secs(600) }
+        Self { timeout, stale: Self::INDEX_STALE }
+    }
+
+    /// Of the session store and the learnings, with another limit on the wait.
+    pub(crate) fn store(timeout: Duration) -> Self {
+        Self { timeout, ..Self::STORE }
     }
 }
 

@@ -9,15 +9,26 @@ use pollux_domain::sync::Locked as _;
 
 use crate::index::error::IndexError;
 use crate::index::sync::{self, Progress, Scope, Synced, blocking};
+use crate::lock::{self, Patience};
 use crate::redaction;
 use crate::search::answer::{Request, SearchAnswer};
 use crate::search::reader::Reader;
 use crate::setup::Setup;
 use crate::source::Source;
+use crate::vector;
 use crate::workspace::Space;
 
 /// Time limit for embedding a query.
 const QUERY_BUDGET: Duration = Duration::from_secs(2);
+
+/// What an update before a search did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refreshed {
+    /// For the user.
+    pub warnings: Vec<String>,
+    /// There was no time for everything, or another process is at it.
+    pub is_partial: bool,
+}
 
 /// Opens nothing until first use.
 #[derive(Clone)]
@@ -64,16 +75,28 @@ impl Memory {
     }
 
     /// Updates the index before a search, if that is quick. Failures do not
-    /// affect the search, which uses the existing index. Returns notes for the user.
-    pub async fn refresh(&self, budget: Duration) -> Vec<String> {
+    /// affect the search, which uses the existing index.
+    pub async fn refresh(&self, budget: Duration) -> Refreshed {
         if self.setup.space == Space::Unassigned {
-            return Vec::new();
+            return Refreshed::default();
         }
-        let Ok(Some(job)) = sync::open(&self.setup, Duration::ZERO).await else { return Vec::new() };
+        let job = match sync::open(&self.setup, Duration::ZERO, false).await {
+            Ok(Some(job)) => job,
+            Ok(None) => return Refreshed { is_partial: true, ..Refreshed::default() },
+            Err(_) => return Refreshed::default(),
+        };
         // What was put aside is said even if there is no time for the rest.
         let warnings = job.synced.warnings.clone();
-        let synced = tokio::time::timeout(budget, job.run(Scope::All, false, &|_| {})).await;
-        synced.ok().and_then(Result::ok).map_or(warnings, |synced| synced.warnings)
+        match tokio::time::timeout(budget, job.run(Scope::All, false, &|_| {})).await {
+            Ok(Ok(synced)) => Refreshed { warnings: synced.warnings, is_partial: false },
+            Ok(Err(_)) => Refreshed { warnings, is_partial: false },
+            Err(_) => Refreshed { warnings, is_partial: true },
+        }
+    }
+
+    /// Whether a process is updating the index.
+    pub fn is_indexing(&self) -> bool {
+        lock::is_held(&self.setup.index_file(), Patience::INDEX_STALE)
     }
 
     /// Searches the memory.
@@ -99,10 +122,7 @@ impl Memory {
         }
         let texts = [query.to_owned()];
         match tokio::time::timeout(QUERY_BUDGET, embedder.embed(&texts, Purpose::Query)).await {
-            Ok(Ok(mut vectors)) => {
-                let vector = vectors.pop().filter(|vector| vector.iter().any(|value| *value != 0.0));
-                (vector.filter(|vector| vector.iter().all(|value| value.is_finite())), None)
-            }
+            Ok(Ok(mut vectors)) => (vectors.pop().filter(|vector| vector::has_direction(vector)), None),
             Ok(Err(error)) => (None, Some(error.to_string())),
             Err(_) => (None, Some(format!("no embedding after {} s", QUERY_BUDGET.as_secs()))),
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pollux_config::files;
+use pollux_domain::JsonObject;
 use pollux_domain::embedding::{Embedder, Origin};
 use pollux_domain::time::Clock;
 use serde_json::Value;
@@ -78,11 +79,7 @@ impl Setup {
 
     fn place(&self, path: &str) -> PathBuf {
         let path = path.replace("{agentId}", self.agent.id().as_str());
-        let home = self.agent.root().ancestors().nth(3);
-        match (path.strip_prefix("~/"), home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            _ => self.workspace.join(path),
-        }
+        self.agent.expanded(&path, &self.workspace)
     }
 
     /// What is forgotten in every workspace.
@@ -156,21 +153,64 @@ impl Setup {
     }
 
     pub(crate) fn places(&self) -> NotePlaces {
+        // A path below the workspace stays as it is, since it must not lead out of it.
+        let expanded = |path: &String| match path.starts_with("~/") {
+            true => self.agent.expanded(path, &self.workspace).to_string_lossy().into_owned(),
+            false => path.clone(),
+        };
         NotePlaces {
             workspace: self.workspace.clone(),
-            extra: self.settings.extra_paths.clone(),
+            extra: self.settings.extra_paths.iter().map(expanded).collect(),
             learnings: self.agent.learnings_file(),
             has_notes: self.space != Space::Unassigned,
         }
     }
 
+    /// The entries of the session store, as far as it can be read.
+    pub(crate) fn store_entries(&self) -> JsonObject {
+        let text = files::read_text(&self.agent.store_file()).ok().flatten().unwrap_or_default();
+        crate::store::parse(&text).unwrap_or_default()
+    }
+
     /// The ids of sessions shared with other people.
     pub(crate) fn shared_sessions(&self) -> HashSet<String> {
-        let text = files::read_text(&self.agent.store_file()).ok().flatten().unwrap_or_default();
-        let store = crate::store::parse(&text).unwrap_or_default();
+        let store = self.store_entries();
         let shared = store.iter().filter(|(key, _)| SessionKey::parse(key, self.agent.id()).is_shared());
         shared
             .filter_map(|(_, entry)| entry.get("sessionId").and_then(Value::as_str).map(str::to_owned))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pollux_config::env::Env;
+    use pollux_domain::time::SystemClock;
+
+    use super::*;
+    use crate::settings::StoreSettings;
+    use crate::state::{AgentId, StateDir};
+
+    #[test]
+    fn the_home_directory_in_a_path_is_the_users_wherever_the_state_is() {
+        for state in [None, Some(("GIMLI_STATE_DIR", "/far/away"))] {
+            let vars = [("HOME", "/home/ada")].into_iter().chain(state);
+            let env = Env::new(vars.map(|(k, v)| (k.to_owned(), v.to_owned())), PathBuf::from("/w"));
+            let store = StoreSettings { path: Some("~/{agentId}/{workspace}.db".to_owned()), vector: true };
+            let extra_paths = vec!["~/notes".to_owned(), "docs".to_owned()];
+            let setup = Setup {
+                agent: StateDir::locate(&env).unwrap().agent(&AgentId::default()),
+                workspace: PathBuf::from("/w"),
+                space: Space::Shared,
+                trusted: true,
+                settings: Settings { store, extra_paths, ..Settings::default() },
+                embedder: None,
+                clock: Arc::new(SystemClock),
+            };
+            assert_eq!(setup.index_file(), Path::new("/home/ada/main/shared.db"), "{state:?}");
+            assert_eq!(setup.places().extra, ["/home/ada/notes", "docs"]);
+        }
     }
 }

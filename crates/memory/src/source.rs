@@ -3,7 +3,7 @@
 pub(crate) mod notes;
 pub(crate) mod sessions;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where a chunk comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,8 +70,7 @@ pub(crate) struct Listed {
 impl Listed {
     /// The id of the session that a transcript is of, without its topic.
     pub(crate) fn session(&self) -> String {
-        let name = self.file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        name.split("-topic-").next().unwrap_or_default().to_owned()
+        sessions::id_of(&self.file)
     }
 }
 
@@ -94,6 +93,24 @@ impl Stamp {
     pub(crate) fn modified_ms(self) -> i64 {
         self.modified_ns / 1_000_000
     }
+}
+
+/// The same for every name of a file.
+#[cfg(unix)]
+pub(crate) type FileId = (u64, u64);
+
+#[cfg(unix)]
+pub(crate) fn file_id(_file: &Path, meta: &std::fs::Metadata) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    Some((meta.dev(), meta.ino()))
+}
+
+#[cfg(not(unix))]
+pub(crate) type FileId = PathBuf;
+
+#[cfg(not(unix))]
+pub(crate) fn file_id(file: &Path, _meta: &std::fs::Metadata) -> Option<FileId> {
+    file.canonicalize().ok()
 }
 
 /// A file as text.

@@ -20,6 +20,8 @@ pub(crate) const INDEX: &str = "memory-index.db";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateDir {
     root: PathBuf,
+    /// What `~` means in a path.
+    home: Option<PathBuf>,
 }
 
 impl StateDir {
@@ -27,19 +29,19 @@ impl StateDir {
     pub fn locate(env: &Env) -> Option<Self> {
         let home = env.non_empty(name::HOME).or_else(|| env.non_empty(name::USERPROFILE)).map(PathBuf::from);
         let given = env.non_empty(STATE_DIR_VARIABLE).map(str::trim).filter(|value| !value.is_empty());
-        let root = match given {
-            None => home?.join(".gimli"),
-            Some("~") => home?,
-            Some(given) => match given.strip_prefix("~/") {
+        let root = match (given, home.as_deref()) {
+            (None, home) => home?.join(".gimli"),
+            (Some("~"), home) => home?.to_owned(),
+            (Some(given), home) => match given.strip_prefix("~/") {
                 Some(rest) => home?.join(rest),
                 None => env.cwd().join(given),
             },
         };
-        Some(Self { root })
+        Some(Self { root, home })
     }
 
     pub fn at(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, home: None }
     }
 
     pub fn root(&self) -> &Path {
@@ -48,7 +50,8 @@ impl StateDir {
 
     /// What one agent keeps; no other agent reads it.
     pub fn agent(&self, id: &AgentId) -> AgentDir {
-        AgentDir { root: self.root.join("agents").join(id.as_str()), id: id.clone() }
+        let root = self.root.join("agents").join(id.as_str());
+        AgentDir { root, home: self.home.clone(), id: id.clone() }
     }
 }
 
@@ -96,6 +99,7 @@ impl Default for AgentId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentDir {
     root: PathBuf,
+    home: Option<PathBuf>,
     id: AgentId,
 }
 
@@ -125,6 +129,14 @@ impl AgentDir {
 
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// A path of the settings: below the home directory with `~/`, otherwise below `folder`.
+    pub(crate) fn expanded(&self, path: &str, folder: &Path) -> PathBuf {
+        match (path.strip_prefix("~/"), &self.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            (Some(_) | None, _) => folder.join(path),
+        }
     }
 
     pub fn sessions_dir(&self) -> PathBuf {

@@ -1,21 +1,17 @@
 //! Reports the contents and the health of the memory (`pollux memory status` and `doctor`).
 
-use std::time::Duration;
-
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::index::database;
 use crate::index::error::IndexError;
 use crate::index::identity::Identity;
-use crate::index::sync::blocking;
-use crate::lock;
+use crate::index::sync::{blocking, few};
+use crate::lock::{self, Patience};
 use crate::memory::Memory;
 use crate::setup::Setup;
 use crate::source::{Listed, Source};
 use crate::workspace::Space;
-
-const STALE: Duration = Duration::from_secs(600);
 
 /// What there is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,6 +136,7 @@ impl Memory {
                 }
                 .into_iter()
                 .chain(provider(setup))
+                .chain(skipped(setup))
                 .collect::<Vec<_>>())
             })
             .await;
@@ -255,7 +252,7 @@ fn folders(setup: &Setup) -> Vec<Finding> {
     let index = setup.index_file();
     for file in [setup.agent.store_file(), index.clone()] {
         let path = lock::path_of(&file);
-        if path.exists() && !lock::is_held(&file, STALE) {
+        if path.exists() && !lock::is_held(&file, Patience::INDEX_STALE) {
             let what = format!("`{}` is a stale lock: its process has exited", path.display());
             findings.push(Finding::new(Level::Warning, what, Some("the next writer removes it")));
         }
@@ -276,6 +273,12 @@ fn provider(setup: &Setup) -> Option<Finding> {
         .embedder
         .is_none()
         .then(|| Finding::new(Level::Warning, "no embedding provider: keyword search only", hint))
+}
+
+/// Notes that are not in the index.
+fn skipped(setup: &Setup) -> impl Iterator<Item = Finding> {
+    let skipped = few(setup.places().look().skipped).into_iter();
+    skipped.map(|what| Finding::new(Level::Warning, what, None))
 }
 
 fn check(connection: &Connection) -> rusqlite::Result<Vec<Finding>> {

@@ -35,6 +35,7 @@ pub struct SessionStore {
     file: PathBuf,
     ttl: Duration,
     clock: Arc<dyn Clock>,
+    patience: Patience,
     cache: Mutex<Option<Cached>>,
 }
 
@@ -71,7 +72,13 @@ impl StoreError {
 
 impl SessionStore {
     pub fn new(file: PathBuf, ttl: Duration, clock: Arc<dyn Clock>) -> Self {
-        Self { file, ttl, clock, cache: Mutex::new(None) }
+        Self { file, ttl, clock, patience: Patience::STORE, cache: Mutex::new(None) }
+    }
+
+    /// With another limit on the wait for its lock.
+    #[must_use]
+    pub fn within(self, wait: Duration) -> Self {
+        Self { patience: Patience::store(wait), ..self }
     }
 
     /// Every entry by its key.
@@ -95,7 +102,7 @@ impl SessionStore {
         if let Some(folder) = self.file.parent() {
             files::create_folder(folder, Mode::Private)?;
         }
-        let _lock = OwnedLock::acquire(&self.file, Patience::STORE)?;
+        let _lock = OwnedLock::acquire(&self.file, self.patience)?;
         let text = self.text()?;
         let mut store = match parse(&text) {
             Some(store) => store,

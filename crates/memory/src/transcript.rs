@@ -4,26 +4,36 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pollux_config::files::{self, FileError, Mode};
 use pollux_domain::time::Clock;
 use serde_json::{Value, json};
 
+use crate::forgotten::{self, Forgotten};
 use crate::lock::{OwnedLock, OwnedLockError, Patience};
-use crate::source::sessions;
+use crate::source::{file_id, sessions};
 use crate::state::AgentDir;
 use crate::workspace::{Belonging, WorkspaceId};
 
 const VERSION: u64 = 3;
 /// Maximum length of the last line.
 const TAIL: u64 = 1 << 20;
+/// How long a line waits for the lock.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One session's lines. Each is written with one call, so that a reader never sees two mixed.
 pub struct Transcript {
     path: PathBuf,
     file: File,
+    session_id: String,
+    cwd: PathBuf,
     clock: Arc<dyn Clock>,
     last: Option<String>,
+    /// The lists that say whether the session was forgotten.
+    forgotten: Vec<PathBuf>,
+    /// How long to wait for the lock.
+    patience: Duration,
 }
 
 /// Why a transcript cannot be written.
@@ -31,10 +41,10 @@ pub struct Transcript {
 pub enum TranscriptError {
     #[error(transparent)]
     Folder(#[from] FileError),
-    #[error(transparent)]
-    Lock(#[from] OwnedLockError),
     #[error("could not write the transcript `{}`: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error("it was forgotten while it ran")]
+    Forgotten,
 }
 
 impl TranscriptError {
@@ -43,7 +53,7 @@ impl TranscriptError {
             Self::Folder(_) | Self::Write { .. } => {
                 Some("check the state directory's permissions and the free disk space")
             }
-            Self::Lock(error) => error.hint(),
+            Self::Forgotten => None,
         }
     }
 }
@@ -60,10 +70,12 @@ impl Transcript {
         let mut file = agent.transcript_file(session_id, None);
         let is_free = fs::metadata(&file).map_or(true, |meta| meta.len() == 0);
         let is_own = |folder: String| Belonging::of(agent, workspace).has_path(&folder);
+        let id = WorkspaceId::of(workspace);
         if !is_free && !sessions::origin(&file).is_some_and(is_own) {
-            file = agent.transcript_file(session_id, Some(WorkspaceId::of(workspace).key()));
+            file = agent.transcript_file(session_id, Some(id.key()));
         }
-        Self::open(file, session_id, WorkspaceId::of(workspace).root(), clock)
+        let forgotten = [agent.agent_dir(), id.folder(agent)].map(|folder| folder.join(forgotten::FILE));
+        Ok(Self { forgotten: forgotten.into(), ..Self::open(file, session_id, id.root(), clock)? })
     }
 
     /// Begins a transcript, or goes on with one. A line that was cut off is closed first.
@@ -76,30 +88,32 @@ impl Transcript {
         if let Some(folder) = path.parent() {
             files::create_folder(folder, Mode::Private)?;
         }
-        let _lock = OwnedLock::acquire(&path, Patience::TRANSCRIPT)?;
-        let failed = |source| TranscriptError::Write { path: path.clone(), source };
-        let mut options = OpenOptions::new();
-        options.create(true).read(true).append(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            options.mode(0o600);
-        }
-        let mut file = options.open(&path).map_err(failed)?;
-        let tail = Tail::read(&mut file).map_err(failed)?;
-        let mut transcript = Self { path: path.clone(), file, clock, last: tail.last };
+        let mut patience = PATIENCE;
+        let _lock = lock(&path, &mut patience);
+        let file = open_file(&path)?;
+        let (session_id, cwd) = (session_id.to_owned(), cwd.to_owned());
+        let mut transcript =
+            Self { path, file, session_id, cwd, clock, last: None, forgotten: Vec::new(), patience };
+        transcript.begin()?;
+        Ok(transcript)
+    }
+
+    /// Finds the end of the file, closes a line that was cut off, and writes the head if there is none.
+    fn begin(&mut self) -> Result<(), TranscriptError> {
+        let tail = Tail::read(&mut self.file).map_err(|source| self.failed(source))?;
         if tail.is_torn {
-            transcript.append(b"\n")?;
+            self.write(b"\n")?;
         }
         // A head that was cut off is written again.
-        if tail.is_empty || (tail.is_torn && transcript.last.is_none()) {
+        if tail.is_empty || (tail.is_torn && tail.last.is_none()) {
             let header = json!({
-                "type": "session", "version": VERSION, "id": session_id,
-                "timestamp": transcript.clock.now().to_iso(), "cwd": cwd.to_string_lossy(),
+                "type": "session", "version": VERSION, "id": self.session_id,
+                "timestamp": self.clock.now().to_iso(), "cwd": self.cwd.to_string_lossy(),
             });
-            transcript.line(&header)?;
+            self.write(format!("{header}\n").as_bytes())?;
         }
-        Ok(transcript)
+        self.last = tail.last;
+        Ok(())
     }
 
     pub fn path(&self) -> &Path {
@@ -155,22 +169,79 @@ impl Transcript {
             map.insert("parentId".to_owned(), self.last.clone().into());
             map.insert("timestamp".to_owned(), self.clock.now().to_iso().into());
         }
-        self.line(&entry)?;
+        self.append(format!("{entry}\n").as_bytes())?;
         self.last = Some(id);
         Ok(())
     }
 
-    fn line(&mut self, value: &Value) -> Result<(), TranscriptError> {
-        let mut line = value.to_string();
-        line.push('\n');
-        self.append(line.as_bytes())
+    /// Appends to the file that is there now: forgetting replaces or removes it while the session runs.
+    fn append(&mut self, line: &[u8]) -> Result<(), TranscriptError> {
+        let lock = lock(&self.path, &mut self.patience);
+        self.follow()?;
+        self.write(line)?;
+        // Without the lock it may have been replaced since. A line that stands there twice is better than none.
+        if lock.is_none() && self.follow()? {
+            self.write(line)?;
+        }
+        Ok(())
     }
 
-    fn append(&mut self, bytes: &[u8]) -> Result<(), TranscriptError> {
-        self.file
-            .write_all(bytes)
-            .map_err(|source| TranscriptError::Write { path: self.path.clone(), source })
+    /// Opens the file again if it is no longer the one that was opened; whether it was not.
+    fn follow(&mut self) -> Result<bool, TranscriptError> {
+        let id = |meta: io::Result<fs::Metadata>| meta.ok().and_then(|meta| file_id(&self.path, &meta));
+        let there = id(fs::metadata(&self.path));
+        if there.is_some() && there == id(self.file.metadata()) {
+            return Ok(false);
+        }
+        if there.is_none() && self.is_forgotten() {
+            return Err(TranscriptError::Forgotten);
+        }
+        self.file = open_file(&self.path)?;
+        self.begin()?;
+        Ok(true)
     }
+
+    fn is_forgotten(&self) -> bool {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let has = |list: &PathBuf| {
+            Forgotten::read(list).is_ok_and(|list| list.has_path(&format!("sessions/{name}")))
+        };
+        self.forgotten.iter().any(has)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TranscriptError> {
+        self.file.write_all(bytes).map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> TranscriptError {
+        TranscriptError::Write { path: self.path.clone(), source }
+    }
+}
+
+/// Opens a transcript, which is made if there is none.
+fn open_file(path: &Path) -> Result<File, TranscriptError> {
+    if let Some(folder) = path.parent() {
+        files::create_folder(folder, Mode::Private)?;
+    }
+    let mut options = OpenOptions::new();
+    options.create(true).read(true).append(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path).map_err(|source| TranscriptError::Write { path: path.to_owned(), source })
+}
+
+/// The lock, unless it is stuck: it keeps lines and replacements of the file apart, and what was said must not be lost
+/// for want of it. One that was waited for in vain is not waited for again.
+fn lock(path: &Path, patience: &mut Duration) -> Option<OwnedLock> {
+    let waits = Patience { timeout: *patience, ..Patience::TRANSCRIPT };
+    let lock = OwnedLock::acquire(path, waits);
+    if matches!(lock, Err(OwnedLockError::TimedOut { .. })) {
+        *patience = Duration::ZERO;
+    }
+    lock.ok()
 }
 
 /// The end of a file that may have been cut off anywhere.
@@ -192,16 +263,6 @@ impl Tail {
         let is_entry = |line: &&[u8]| !line.windows(16).any(|window| window == br#""type":"session""#);
         let last = bytes.split(|byte| *byte == b'\n').rev().filter(is_entry).find_map(id);
         Ok(Self { is_empty: length == 0, is_torn: bytes.last().is_some_and(|byte| *byte != b'\n'), last })
-    }
-}
-
-/// Removes a transcript with its lock; whether there was one.
-pub(crate) fn remove(path: &Path) -> io::Result<bool> {
-    let _ = fs::remove_file(crate::lock::path_of(path));
-    match fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
     }
 }
 
@@ -255,5 +316,21 @@ mod tests {
         let lines = lines(&path);
         assert_eq!((lines.len(), &lines[2]), (4, &Value::Null));
         assert_eq!(lines[3]["parentId"], lines[1]["id"]);
+    }
+
+    #[test]
+    fn a_file_that_was_removed_or_a_lock_that_is_stuck_costs_no_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s1.jsonl");
+        let mut transcript = open(&path);
+        transcript.user("one").unwrap();
+        fs::remove_file(&path).unwrap();
+        transcript.user("two").unwrap();
+        let _held = OwnedLock::acquire(&path, Patience::TRANSCRIPT).unwrap();
+        transcript.user("three").unwrap();
+        open(&path).user("four").unwrap();
+        let lines = lines(&path);
+        assert_eq!((lines.len(), &lines[0]["type"]), (4, &json!("session")));
+        assert!(lines[3]["message"].to_string().contains("four") && lines[3]["parentId"] == lines[2]["id"]);
     }
 }

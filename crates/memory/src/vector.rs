@@ -28,6 +28,11 @@ pub(crate) fn to_bytes(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
+/// Whether a vector says anything: it is not all zero, and every number is one.
+pub(crate) fn has_direction(vector: &[f32]) -> bool {
+    vector.iter().all(|value| value.is_finite()) && vector.iter().any(|value| *value != 0.0)
+}
+
 /// The cosine of two vectors; of different lengths or without a direction, zero.
 pub(crate) fn cosine(one: &[f32], other: &[f32]) -> f64 {
     if one.len() != other.len() {

@@ -195,7 +195,8 @@ enum MemoryLeaf {
     /// Also removes all data derived from them. Lists everything to remove and asks for confirmation.
     #[command(after_help = "Examples:
   pollux memory forget --query \"project falcon\"
-  pollux memory forget --session 0f9d --yes")]
+  pollux memory forget --path memory/2026-03-01.md
+  pollux memory forget --session latest --yes")]
     Forget(ForgetArgs),
     /// Adopt the memory of a moved workspace
     #[command(after_help = "Examples:
@@ -287,10 +288,10 @@ struct SearchArgs {
 
 #[derive(Debug, Args)]
 struct ForgetArgs {
-    /// Note to forget
+    /// Note to forget: its path, or its location from a search result
     #[arg(long, value_name = "path")]
     path: Option<String>,
-    /// Session to forget
+    /// Session to forget: number, id, id prefix or `latest`
     #[arg(long, value_name = "id")]
     session: Option<String>,
     /// Forget everything that contains these words

@@ -14,10 +14,14 @@ use pollux_embed::Provider;
 use pollux_host::memory::{Recall, failed, own_setting, settings as memory_settings};
 use pollux_host::progress::Gauge;
 use pollux_host::request::Request as RunRequest;
-use pollux_host::sessions::Proposal;
+use pollux_host::sessions::pick::{Reach as Pick, SelectedSession, pick};
+use pollux_host::sessions::places::SessionPlaces;
+use pollux_host::sessions::{Proposal, SessionSource, Which};
+use pollux_host::trust::home;
 use pollux_host::{Loaded, cannot_start, load_settings};
 use pollux_memory::{
-    AgentId, ExportError, Finding as Looked, Forget, Forgotten, GetError, Hit as Passage, Level as Grade,
+    AgentId, ExportError, Finding as Looked, Forget, ForgetError, Forgotten, GetError, Hit as Passage,
+    Level as Grade, Refreshed,
 };
 use pollux_memory::{Request, Scope, SearchMode, Source, Space, Step, Synced};
 use serde_json::{Value, json};
@@ -35,6 +39,10 @@ use pollux_domain::plural::counted;
 const WAIT: Duration = Duration::from_secs(30);
 /// How long a search waits for changes to be indexed.
 const REFRESH: Duration = Duration::from_secs(2);
+
+/// Said where a search had no time for everything that is new.
+const PARTIAL: &str =
+    "Indexing is still under way, so results may be missing; `pollux memory index` waits for it.";
 
 /// How much of an export is written at once, in bytes, and how often that may wait.
 const CHUNK: usize = 64 * 1024;
@@ -237,7 +245,7 @@ impl Notebook {
         })?;
         drop(gauge);
         let synced = synced.map_err(|error| failed(&error, error.hint()))?;
-        self.notes.extend(synced.warnings.iter().cloned());
+        self.notes.extend(synced.warnings.iter().chain(&synced.skipped).cloned());
         if let Some(reason) = self.fallback().and_then(|value| value["reason"].as_str().map(str::to_owned)) {
             self.notes.push(format!("Keyword search only: {reason}"));
         }
@@ -256,12 +264,16 @@ impl Notebook {
         };
         let answer = self.wait_for(async |recall| {
             let memory = recall.memory();
-            let noticed =
-                if recall.settings.sync.on_search { memory.refresh(REFRESH).await } else { Vec::new() };
+            let noticed = if recall.settings.sync.on_search {
+                memory.refresh(REFRESH).await
+            } else {
+                Refreshed::default()
+            };
             (noticed, memory.search(&request).await)
         })?;
         let (noticed, answer) = answer;
-        self.notes.extend(noticed);
+        self.notes.extend(noticed.warnings);
+        self.notes.extend(noticed.is_partial.then(|| PARTIAL.to_owned()));
         let answer = answer.map_err(|error| failed(&error, error.hint()))?;
         self.notes.extend(answer.warnings.iter().cloned());
         let reason = || self.fallback().and_then(|value| value["reason"].as_str().map(str::to_owned));
@@ -328,16 +340,21 @@ impl Notebook {
         what: &Forgettable,
         reach: Reach,
     ) -> Result<Proposal<Traces, Traces>, Failure> {
+        let what = match what {
+            Forgettable::Path(path) => Forget::Path(path.clone()),
+            Forgettable::Session(given) => Forget::Session(self.session_id(given)?),
+            Forgettable::Phrase(words) => Forget::Phrase(words.clone()),
+        };
         if !self.exists() {
+            match what {
+                Forget::Path(given) => return Err(not_forgotten(&ForgetError::NoNote { given })),
+                Forget::Session(given) => return Err(not_forgotten(&ForgetError::NoSession { given })),
+                Forget::Phrase(_) => {}
+            }
             let carry_out = Box::new(|| Ok(Traces::default()));
             return Ok(Proposal { plan: Traces::default(), carry_out });
         }
         self.keep_to_itself();
-        let what = match what {
-            Forgettable::Path(path) => Forget::Path(path.clone()),
-            Forgettable::Session(id) => Forget::Session(id.clone()),
-            Forgettable::Phrase(words) => Forget::Phrase(words.clone()),
-        };
         self.prepare()?;
         self.look_at(reach);
         let everywhere = reach == Reach::AllWorkspaces;
@@ -349,7 +366,7 @@ impl Notebook {
                 memory.forget(what, true).await
             }
         })?;
-        let planned = planned.map_err(|error| failed(&error, error.hint()))?;
+        let planned = planned.map_err(|error| not_forgotten(&error))?;
         let memory = self.recall.memory().clone();
         let runtime = self.runtime.take();
         let carry_out = Box::new(move || {
@@ -362,9 +379,27 @@ impl Notebook {
                 }
             });
             runtime.block_on(memory.close());
-            done.map(|done| traces(&done)).map_err(|error| failed(&error, error.hint()))
+            done.map(|done| traces(&done)).map_err(|error| not_forgotten(&error))
         });
         Ok(Proposal { plan: traces(&planned), carry_out })
+    }
+
+    /// The id behind `latest` or a number of the session list; anything else is looked for in the memory itself, which also
+    /// knows sessions that are not in the list any more.
+    fn session_id(&self, given: &str) -> Result<String, Failure> {
+        let is_number = given.bytes().all(|byte| byte.is_ascii_digit());
+        if given != "latest" && !is_number {
+            return Ok(given.to_owned());
+        }
+        let places = SessionPlaces::new(&self.env, home(&self.env)?, false);
+        let source = Some(SessionSource::Gemini);
+        match pick(&places, &Which { id: given.to_owned(), all_projects: false, source }, Pick::AsTold) {
+            Ok(SelectedSession::Own(own)) => Ok(own.info.id.to_string()),
+            // Digits can also begin an id.
+            Ok(SelectedSession::Foreign(_)) => Ok(given.to_owned()),
+            Err(_) if given.len() >= 4 && is_number => Ok(given.to_owned()),
+            Err(failure) => Err(failure),
+        }
     }
 
     pub fn doctor(&mut self) -> Vec<Finding> {
@@ -490,6 +525,18 @@ fn hit(found: &Passage) -> Hit {
         cosine: explain.cosine,
         keyword: explain.keyword,
     }
+}
+
+/// The error for something that cannot be forgotten.
+fn not_forgotten(error: &ForgetError) -> Failure {
+    let exit = match error {
+        ForgetError::Index(_) => ExitKind::Failure,
+        ForgetError::NoSession { .. }
+        | ForgetError::Ambiguous { .. }
+        | ForgetError::NoNote { .. }
+        | ForgetError::NoWords { .. } => ExitKind::Input,
+    };
+    Failure { exit, ..failed(error, error.hint()) }
 }
 
 fn traces(forgotten: &Forgotten) -> Traces {

@@ -99,6 +99,7 @@ pub(super) fn indexed_json(indexed: &Synced) -> Value {
         "embedded": indexed.embedded,
         "fromCache": indexed.from_cache,
         "reindexed": indexed.reindexed,
+        "skipped": indexed.skipped,
         "busy": indexed.busy,
     })
 }

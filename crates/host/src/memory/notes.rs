@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 use pollux_domain::redact::redacted;
@@ -39,8 +40,13 @@ pub(super) fn noteworthy(reply: &str) -> Vec<String> {
     clean.filter(|item| !item.is_empty()).take(MAX_NOTES).collect()
 }
 
-/// Appends to the notes of the day, and records that the model wrote them.
-pub(super) fn append(workspace: &Path, authors: &ModelNotes, notes: &[String]) -> Result<(), NoteError> {
+/// Appends to the notes of the day, and records that the model wrote them. Waits so long for each lock.
+pub(super) fn append(
+    workspace: &Path,
+    authors: &ModelNotes,
+    notes: &[String],
+    wait: Duration,
+) -> Result<(), NoteError> {
     if notes.is_empty() {
         return Ok(());
     }
@@ -54,13 +60,13 @@ pub(super) fn append(workspace: &Path, authors: &ModelNotes, notes: &[String]) -
         }
     }
     files::create_folder(&folder, Mode::Shared)?;
-    let _lock = FileLock::acquire(&file)?;
+    let _lock = FileLock::acquire_within(&file, wait)?;
     let mut text = files::read_text(&file)?.unwrap_or_else(|| format!("# {day}\n"));
     if !text.ends_with('\n') {
         text.push('\n');
     }
     let lines: Vec<String> = notes.iter().map(|note| format!("- {note}")).collect();
-    authors.add(&lines)?;
+    authors.add(&lines, wait)?;
     for line in lines {
         text.push_str(&line);
         text.push('\n');
@@ -101,13 +107,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let state = tempfile::tempdir().unwrap();
         let authors = ModelNotes::new(StateDir::at(state.path().join("s")).agent(&AgentId::default()));
-        append(folder.path(), &authors, &["one".to_owned()]).unwrap();
-        append(folder.path(), &authors, &["two".to_owned()]).unwrap();
+        append(folder.path(), &authors, &["one".to_owned()], Duration::ZERO).unwrap();
+        append(folder.path(), &authors, &["two".to_owned()], Duration::ZERO).unwrap();
         let day: String = SystemClock.now().to_iso().chars().take(10).collect();
         let text = fs::read_to_string(notes_file(folder.path(), &day)).unwrap();
         assert!(text.ends_with("- one\n- two\n") && text.starts_with("# "), "{text}");
         let other = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(folder.path(), other.path().join("memory")).unwrap();
-        assert!(append(other.path(), &authors, &["three".to_owned()]).is_err());
+        assert!(append(other.path(), &authors, &["three".to_owned()], Duration::ZERO).is_err());
     }
 }

@@ -30,6 +30,8 @@ const WAIT: Duration = Duration::from_secs(2);
 /// Tool arguments that contain paths.
 const PATH_ARGUMENTS: [&str; 4] = ["file_path", "absolute_path", "path", "dir_path"];
 
+const UNFINISHED: &str =
+    "the last messages of this session may be missing from memory: writing them took too long";
 const LOST: &str =
     "part of this session is missing from its transcript: events arrived faster than they could be written";
 
@@ -112,11 +114,11 @@ impl MemoryRecorder {
         if hurried {
             cancel.cancel();
         }
-        let mut notes = Vec::new();
+        let mut notes = None;
         let ending = async {
             let _ = mirror.lines.send(MemoryLine::End).await;
             let Ok(done) = writer.await else { return };
-            notes = done.problems;
+            let notes = notes.insert(done.problems);
             tracker.close();
             tracker.wait().await;
             if let Some(indexer) = done.indexer.filter(|_| !hurried) {
@@ -127,6 +129,7 @@ impl MemoryRecorder {
             }
         };
         let _ = tokio::time::timeout(TIME_LIMIT, ending).await;
+        let mut notes = notes.unwrap_or_else(|| vec![UNFINISHED.to_owned()]);
         self.cancel.cancel();
         if self.mirror.lost.load(Ordering::Relaxed) {
             notes.push(LOST.to_owned());

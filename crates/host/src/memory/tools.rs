@@ -18,6 +18,7 @@ const REFRESH: Duration = Duration::from_secs(2);
 /// Numbers that some models write as texts.
 const NUMBERS: [&str; 4] = ["maxResults", "minScore", "from", "lines"];
 const MAX_RESULTS: usize = 50;
+const PARTIAL: &str = " Indexing is still under way, so passages may be missing; search again later.";
 
 /// The tools that are available when memory is on.
 pub(crate) fn tools(recall: &Arc<Recall>) -> Vec<Arc<dyn Tool>> {
@@ -102,10 +103,12 @@ impl Invocation for SearchCall {
         Box::pin(async move {
             let searching = async {
                 let memory = self.recall.memory();
-                if self.recall.settings.sync.on_search {
-                    memory.refresh(REFRESH).await;
-                }
-                memory.search(&self.request).await
+                let is_partial = if self.recall.settings.sync.on_search {
+                    memory.refresh(REFRESH).await.is_partial
+                } else {
+                    memory.is_indexing()
+                };
+                memory.search(&self.request).await.map(|answer| (answer, is_partial))
             };
             let found = tokio::select! {
                 biased;
@@ -113,21 +116,24 @@ impl Invocation for SearchCall {
                 found = searching => found,
             };
             match found {
-                Ok(answer) => told(&answer, self.recall.settings.citations),
+                Ok((answer, is_partial)) => told(&answer, is_partial, self.recall.settings.citations),
                 Err(error) => ToolOutcome::failed(ToolErrorKind::MemoryToolExecutionError, error.to_string()),
             }
         })
     }
 }
 
-fn told(answer: &SearchAnswer, citations: bool) -> ToolOutcome {
+/// The passages; without hints at what is not indexed yet, none would read like an answer.
+fn told(answer: &SearchAnswer, is_partial: bool, citations: bool) -> ToolOutcome {
     let count = answer.hits.len();
     let how = match (&answer.degraded, &answer.provider, &answer.model) {
         (Some(why), _, _) => format!("keywords only: {why}"),
         (None, Some(provider), Some(model)) => format!("with {provider}/{model}"),
         (None, _, _) => "keywords".to_owned(),
     };
-    let summary = format!("Found {count} passages ({how}).");
+    let partial = if is_partial { PARTIAL } else { "" };
+    let warnings: String = answer.warnings.iter().map(|warning| format!(" Note: {warning}.")).collect();
+    let summary = format!("Found {count} passages ({how}).{warnings}{partial}");
     if count == 0 {
         return ToolOutcome::text(summary.clone(), Display::Text(summary));
     }
@@ -272,5 +278,24 @@ mod tests {
         assert_eq!(args["query"], "7");
         assert_eq!(with_numbers(&object(json!({"maxResults": 3}))), None);
         assert_eq!(count(&object(json!({"lines": 0})), "lines"), None);
+    }
+
+    #[test]
+    fn a_search_says_when_the_index_is_not_complete() {
+        let answer = SearchAnswer {
+            hits: Vec::new(),
+            mode: pollux_memory::SearchMode::V2,
+            provider: None,
+            model: None,
+            degraded: None,
+            warnings: Vec::new(),
+        };
+        let text = |is_partial| format!("{:?}", told(&answer, is_partial, true));
+        assert!(
+            text(true).contains("Found 0 passages (keywords). Indexing is still under way"),
+            "{}",
+            text(true)
+        );
+        assert!(!text(false).contains("Indexing"));
     }
 }

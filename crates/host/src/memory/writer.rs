@@ -1,16 +1,17 @@
 //! Writes a session to the memory on a background thread: transcript, store, notes and learnings.
 
-use std::error::Error;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pollux_domain::JsonObject;
 use pollux_domain::event::Event;
 use pollux_domain::model::ModelClient;
+use pollux_domain::plural::counted;
 use pollux_domain::redact::redacted;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_memory::{
-    Candidate, Category, EXTRACTION_PROMPT, Indexer, Learnings, ModelNotes, SessionKey, SessionStore,
-    Transcript, Trigger, Turn as Spoken, cache_ttl, extract, from_model,
+    Candidate, Category, EXTRACTION_PROMPT, Indexer, ModelNotes, SessionKey, SessionStore, Transcript,
+    TranscriptError, Trigger, Turn as Spoken, cache_ttl, extract, from_model,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -27,6 +28,10 @@ const ANSWER: usize = 2000;
 const LAST_MESSAGE: usize = 200;
 /// Maximum learnings per session.
 const MAX_LEARNED: usize = 50;
+/// How long the files that sessions share may keep the next lines waiting while other processes hold their locks, and
+/// how long the end of the session waits for them.
+const BRIEF: Duration = Duration::from_millis(200);
+const LAST: Duration = Duration::from_secs(2);
 
 /// An entry to write.
 pub(super) enum MemoryLine {
@@ -75,11 +80,21 @@ struct Past {
     files: Vec<String>,
 }
 
+/// What goes into files that sessions share. It is kept until their locks are free: the transcript never waits for them.
+#[derive(Default)]
+struct Pending {
+    entry: Option<JsonObject>,
+    learnings: Vec<Candidate>,
+    notes: Vec<Vec<String>>,
+}
+
 pub(super) struct MemoryWriter {
     recall: Arc<Recall>,
     session: String,
     transcript: Option<Transcript>,
-    store: SessionStore,
+    /// The user had the session forgotten while it ran.
+    is_forgotten: bool,
+    pending: Pending,
     extraction: Extraction,
     past: Past,
     /// Learnings to write at the end.
@@ -102,12 +117,12 @@ impl MemoryWriter {
         tracker: TaskTracker,
         cancel: CancellationToken,
     ) -> Self {
-        let store = SessionStore::new(recall.agent.store_file(), cache_ttl(&recall.env), clock());
         Self {
             session: turn.session.id.to_string(),
             recall,
             transcript: None,
-            store,
+            is_forgotten: false,
+            pending: Pending::default(),
             extraction,
             past: Past::default(),
             candidates: Vec::new(),
@@ -121,9 +136,18 @@ impl MemoryWriter {
         }
     }
 
-    /// Writes until the session ends.
+    /// Writes until the session ends. Lines come first; the rest follows when there are none.
     pub(super) fn live(mut self, mut inbox: mpsc::Receiver<MemoryLine>) -> Self {
-        while let Some(line) = inbox.blocking_recv() {
+        loop {
+            let line = match inbox.try_recv() {
+                Ok(line) => Some(line),
+                Err(_) => {
+                    // What fails now is tried again, and is a problem only at the end.
+                    let _ = self.settle(BRIEF);
+                    inbox.blocking_recv()
+                }
+            };
+            let Some(line) = line else { break };
             let is_end = matches!(line, MemoryLine::End);
             self.take(line);
             if is_end {
@@ -158,14 +182,7 @@ impl MemoryWriter {
             }
             MemoryLine::Notes(text) => {
                 let notes = notes::noteworthy(&text);
-                let authors = ModelNotes::new(self.recall.agent.clone());
-                let written = notes::append(&self.recall.workspace, &authors, &notes);
-                if let Err(error) = written {
-                    self.problem(&format!("could not save the notes: {error}"));
-                } else if !notes.is_empty() {
-                    self.enter(json!({"memoryFlushAt": SystemClock.now().millis(),
-                        "memoryFlushCompactionCount": self.compactions}));
-                }
+                self.pending.notes.extend((!notes.is_empty()).then_some(notes));
             }
             MemoryLine::Compacted { summary, tokens_before } => {
                 self.write(|transcript| transcript.compaction(&redacted(&summary), tokens_before));
@@ -188,15 +205,17 @@ impl MemoryWriter {
     }
 
     fn end(&mut self) {
-        if self.transcript.is_none() {
-            return;
+        let has_transcript = self.transcript.is_some();
+        if has_transcript {
+            self.write(|transcript| transcript.sync());
+            self.enter(json!({}));
         }
-        self.write(|transcript| transcript.sync());
-        self.enter(JsonObject::new().into());
-        let candidates = std::mem::take(&mut self.candidates);
-        let problems = keep(&self.recall.learnings(), candidates);
-        problems.iter().for_each(|problem| self.problem(problem));
-        self.index();
+        self.pending.learnings.append(&mut self.candidates);
+        let wait = if self.cancel.is_cancelled() { BRIEF } else { LAST };
+        self.settle(wait).iter().for_each(|problem| self.problem(problem));
+        if has_transcript {
+            self.index();
+        }
     }
 
     /// Starts indexing after the first reply, so that it delays nothing.
@@ -238,13 +257,13 @@ impl MemoryWriter {
                 let cancel = self.cancel.clone();
                 self.tracker.spawn(async move {
                     let asking = ask(&*model, &said, &events);
-                    let found = tokio::select! {
+                    let mut found = tokio::select! {
                         biased;
                         () = cancel.cancelled() => return,
                         found = asking => found,
                     };
                     // A failure is ignored, since learnings are optional.
-                    let _ = tokio::task::spawn_blocking(move || keep(&recall.learnings(), found)).await;
+                    let _ = tokio::task::spawn_blocking(move || keep(&recall, &mut found, LAST)).await;
                 });
                 return;
             }
@@ -253,12 +272,14 @@ impl MemoryWriter {
         let (now, later): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|candidate| candidate.category == Category::Correction);
         self.candidates.extend(later);
-        let problems = keep(&self.recall.learnings(), now);
-        problems.iter().for_each(|problem| self.problem(problem));
+        self.pending.learnings.extend(now);
     }
 
     /// Appends to the transcript, creating it with the first line.
-    fn write<E: Error + 'static>(&mut self, write: impl FnOnce(&mut Transcript) -> Result<(), E>) {
+    fn write(&mut self, write: impl FnOnce(&mut Transcript) -> Result<(), TranscriptError>) {
+        if self.is_forgotten {
+            return;
+        }
         if self.transcript.is_none() {
             let Recall { agent, workspace, .. } = &*self.recall;
             match Transcript::of_session(agent, &self.session, workspace, clock()) {
@@ -266,15 +287,47 @@ impl MemoryWriter {
                 Err(error) => return self.problem(&format!("could not save the session to memory: {error}")),
             }
         }
-        let written = self.transcript.as_mut().map(write);
-        if let Some(Err(error)) = written {
-            self.problem(&format!("could not save the session to memory: {error}"));
+        match self.transcript.as_mut().map(write) {
+            Some(Err(error @ TranscriptError::Forgotten)) => {
+                self.is_forgotten = true;
+                self.problem(&format!("the rest of this session is not kept in memory: {error}"));
+            }
+            Some(Err(error)) => self.problem(&format!("could not save the session to memory: {error}")),
+            Some(Ok(())) | None => {}
         }
     }
 
-    /// Registers the session in the store, under its own key and as the latest one.
+    /// Registers the session in the store, with the next [`Self::settle`].
     fn enter(&mut self, patch: Value) {
-        let Some(transcript) = &self.transcript else { return };
+        if let Value::Object(patch) = patch {
+            self.pending.entry.get_or_insert_default().extend(patch);
+        }
+    }
+
+    /// Writes what goes into shared files, waiting so long for their locks. What could not be written stays; returns why.
+    fn settle(&mut self, wait: Duration) -> Vec<String> {
+        let until = Instant::now() + wait;
+        let left = || until.saturating_duration_since(Instant::now());
+        let mut problems = Vec::new();
+        problems.extend(keep(&self.recall, &mut self.pending.learnings, left()).err());
+        while let Some(notes) = self.pending.notes.first() {
+            let authors = ModelNotes::new(self.recall.agent.clone());
+            if let Err(error) = notes::append(&self.recall.workspace, &authors, notes, left()) {
+                problems.push(format!("could not save the notes: {error}"));
+                break;
+            }
+            self.pending.notes.remove(0);
+            self.enter(json!({"memoryFlushAt": SystemClock.now().millis(),
+                "memoryFlushCompactionCount": self.compactions}));
+        }
+        problems.extend(self.register(left()).err());
+        problems
+    }
+
+    /// Writes the entry of the session, under its own key and as the latest one.
+    fn register(&mut self, wait: Duration) -> Result<(), String> {
+        let Some(transcript) = self.transcript.as_ref().filter(|_| !self.is_forgotten) else { return Ok(()) };
+        let Some(patch) = &self.pending.entry else { return Ok(()) };
         let agent = self.recall.agent.id();
         let mut entry = JsonObject::new();
         entry.insert("sessionId".into(), self.session.clone().into());
@@ -285,14 +338,16 @@ impl MemoryWriter {
         if let Some(model) = &self.model {
             entry.insert("model".into(), model.clone().into());
         }
-        if let Value::Object(patch) = patch {
-            entry.extend(patch);
-        }
+        entry.extend(patch.clone());
+        let store = SessionStore::new(self.recall.agent.store_file(), cache_ttl(&self.recall.env), clock());
+        let store = store.within(wait);
         for key in [SessionKey::session(agent, &self.session), SessionKey::main(agent)] {
-            if let Err(error) = self.store.upsert(&key, entry.clone()) {
-                return self.problem(&format!("could not update the list of remembered sessions: {error}"));
-            }
+            store.upsert(&key, entry.clone()).map_err(|error| {
+                format!("the session is saved to memory, but not in the list of remembered sessions: {error}")
+            })?;
         }
+        self.pending.entry = None;
+        Ok(())
     }
 
     fn problem(&mut self, text: &str) {
@@ -302,15 +357,19 @@ impl MemoryWriter {
     }
 }
 
-/// Saves a learning; returns the problem, if any.
-fn keep(learnings: &Learnings, candidates: Vec<Candidate>) -> Vec<String> {
-    let mut problems = Vec::new();
-    for Candidate { category, text, confidence, .. } in candidates {
-        if let Err(error) = learnings.add(category, &text, confidence) {
-            problems.push(format!("could not save a learning: {error}"));
-        }
+/// Saves learnings, waiting so long for their lock. Those that could not be saved stay.
+fn keep(recall: &Recall, candidates: &mut Vec<Candidate>, wait: Duration) -> Result<(), String> {
+    if candidates.is_empty() {
+        return Ok(());
     }
-    problems
+    let learnings = recall.learnings().within(wait);
+    while let Some(Candidate { category, text, confidence, .. }) = candidates.first() {
+        let added = learnings.add(*category, text, *confidence);
+        added
+            .map_err(|error| format!("could not save {}: {error}", counted(candidates.len(), "learning")))?;
+        candidates.remove(0);
+    }
+    Ok(())
 }
 
 /// Asks a model for learnings. It sees only the user's text.

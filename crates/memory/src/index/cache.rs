@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use pollux_domain::embedding::Origin;
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, Result, params, params_from_iter};
+
+use crate::vector;
 
 const PER_QUERY: usize = 400;
 
@@ -25,7 +28,7 @@ pub(crate) fn look_up(
         let mut rows = statement.query(params_from_iter(keys))?;
         while let Some(row) = rows.next()? {
             let vector = parse(row.get_ref(1)?.as_str()?);
-            if !vector.is_empty() {
+            if vector::has_direction(&vector) {
                 found.insert(row.get(0)?, vector);
             }
         }
@@ -72,7 +75,9 @@ pub(crate) fn prune(connection: &Connection, max_entries: usize) -> Result<usize
 
 /// Takes over what another index knows.
 pub(crate) fn copy_from(connection: &Connection, other: &std::path::Path) -> Result<usize> {
-    connection.execute("ATTACH DATABASE ?1 AS other", [other.to_string_lossy()])?;
+    // A path need not be UTF-8.
+    let path = ToSqlOutput::Borrowed(ValueRef::Text(other.as_os_str().as_encoded_bytes()));
+    connection.execute("ATTACH DATABASE ?1 AS other", [path])?;
     let copied = connection
         .execute("INSERT OR IGNORE INTO main.embedding_cache SELECT * FROM other.embedding_cache", []);
     connection.execute_batch("DETACH DATABASE other")?;

@@ -37,8 +37,33 @@ impl IndexError {
                 Some("make the folder writable, or set GIMLI_STATE_DIR to another one")
             }
             Self::Full { .. } => Some("free some disk space; the existing index is intact"),
-            Self::Damaged { .. } => Some("run `pollux memory index` to set it aside and build a new one"),
+            Self::Damaged { .. } => {
+                Some("run `pollux memory index --force` to build a new one; the old one is kept")
+            }
             Self::Database { .. } | Self::Ended => None,
+        }
+    }
+
+    /// Whether the file itself is at fault, rather than the disk or another process.
+    pub(crate) fn is_unsound(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Database { source, .. } => !matches!(
+                source.sqlite_error_code(),
+                Some(
+                    ErrorCode::DatabaseBusy
+                        | ErrorCode::DatabaseLocked
+                        | ErrorCode::OperationInterrupted
+                        | ErrorCode::OutOfMemory
+                        | ErrorCode::SystemIoFailure
+                )
+            ),
+            Self::State(_)
+            | Self::Lock(_)
+            | Self::ReadOnly { .. }
+            | Self::Full { .. }
+            | Self::File { .. }
+            | Self::Ended => false,
         }
     }
 

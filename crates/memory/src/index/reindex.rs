@@ -5,42 +5,31 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::cache;
-use super::database::beside;
+use super::database::{self, beside};
 use super::error::IndexError;
 use super::sync::{Job, Progress, Scope, Synced, blocking};
 use super::writer::Writer;
+use crate::setup::Setup;
 
-/// Indexes everything into a new file that then takes the old one's place. On any error the old one stays.
-pub(crate) async fn run(mut job: Job, progress: &Progress<'_>) -> Result<Job, IndexError> {
-    let scratch_path = {
-        let live = job.with(|writer, _| Ok(writer.path.clone())).await?;
-        beside(&live, &format!(".tmp-{}", uuid::Uuid::new_v4()))
-    };
-    let scratch = Scratch(scratch_path.clone());
-    let setup = job.setup.clone();
-    let writer = blocking(move || Writer::scratch(&setup, scratch_path)).await?;
-    let mut rebuild = Job::new(
-        job.setup.clone(),
-        writer,
-        Synced { warnings: std::mem::take(&mut job.synced.warnings), ..Synced::default() },
-    );
-    let live = job.with(|writer, _| Ok(writer.path.clone())).await?;
-    let from = live.clone();
-    rebuild
-        .with(move |writer, _| {
-            cache::copy_from(&writer.opened.connection, &from).map_err(|source| writer.error(source))
-        })
-        .await?;
-    rebuild
-        .update(Scope::All, &|step| {
-            // Keep the lock fresh for other processes.
-            if let Ok(writer) = job.writer.try_lock() {
-                writer.touch();
-            }
-            progress(step);
-        })
-        .await?;
-    let synced = std::mem::take(&mut rebuild.synced);
+/// Indexes everything into a new file that then takes the old one's place. On any error the old one stays. `width` is
+/// the length of the provider's vectors, if the index has others.
+pub(crate) async fn run(
+    mut job: Job,
+    width: Option<usize>,
+    progress: &Progress<'_>,
+) -> Result<Job, IndexError> {
+    let mut built = build(&job, width, progress).await?;
+    if let (None, Some(_)) = (width, built.job.other_width) {
+        // The vectors in the cache are of another length than the new ones.
+        built = build(&job, built.job.other_width, progress).await?;
+    }
+    let Built { job: mut rebuild, scratch, unsound } = built;
+    let mut synced = std::mem::take(&mut rebuild.synced);
+    if rebuild.other_width.is_some() {
+        let problem =
+            "the embedding model returns vectors of different lengths; only keywords find some passages";
+        synced.warnings.push(problem.to_owned());
+    }
     rebuild
         .with(|writer, setup| {
             writer.prune(setup)?;
@@ -51,9 +40,49 @@ pub(crate) async fn run(mut job: Job, progress: &Progress<'_>) -> Result<Job, In
     // Closed before it is renamed.
     drop(writer);
     let from = scratch.0.clone();
-    job.with(move |writer, _| swap(writer, &from, &live)).await?;
+    let is_unsound = unsound.is_some();
+    let aside = job.with(move |writer, setup| swap(writer, setup, &from, is_unsound)).await?;
+    if let (Some(error), Some(aside)) = (unsound, aside) {
+        synced.warnings.push(format!("{error}; it was moved to `{}`", aside.display()));
+    }
+    synced.warnings.splice(..0, std::mem::take(&mut job.synced.warnings));
     job.synced = synced;
     Ok(job)
+}
+
+/// A new index that is not in its place yet.
+struct Built {
+    job: Job,
+    scratch: Scratch,
+    /// Why nothing could be taken out of the old one.
+    unsound: Option<IndexError>,
+}
+
+async fn build(job: &Job, width: Option<usize>, progress: &Progress<'_>) -> Result<Built, IndexError> {
+    let live = job.with(|writer, _| Ok(writer.path.clone())).await?;
+    let scratch_path = beside(&live, &format!(".tmp-{}", uuid::Uuid::new_v4()));
+    let scratch = Scratch(scratch_path.clone());
+    let setup = job.setup.clone();
+    let writer = blocking(move || Writer::scratch(&setup, scratch_path, width)).await?;
+    let mut rebuild = Job::new(job.setup.clone(), writer, Synced::default());
+    let copied = rebuild.with(move |writer, _| {
+        cache::copy_from(&writer.opened.connection, &live).map_err(|source| IndexError::of(&live, source))
+    });
+    let unsound = match copied.await {
+        Ok(_) => None,
+        Err(error) if error.is_unsound() => Some(error),
+        Err(error) => return Err(error),
+    };
+    rebuild
+        .update(Scope::All, &|step| {
+            // Keep the lock fresh for other processes.
+            if let Ok(writer) = job.writer.try_lock() {
+                writer.touch();
+            }
+            progress(step);
+        })
+        .await?;
+    Ok(Built { job: rebuild, scratch, unsound })
 }
 
 /// Removes a half-made index, whatever went wrong.
@@ -88,8 +117,15 @@ fn finish(writer: &mut Writer) -> Result<(), IndexError> {
 }
 
 /// Replaces the old file. Existing readers keep the old one; new ones wait for the
-/// moment in which the old one's helpers are gone and its name is not.
-fn swap(writer: &mut Writer, from: &Path, live: &Path) -> Result<(), IndexError> {
+/// moment in which the old one's helpers are gone and its name is not. One that is unsound is kept; returns where.
+fn swap(
+    writer: &mut Writer,
+    setup: &Setup,
+    from: &Path,
+    is_unsound: bool,
+) -> Result<Option<PathBuf>, IndexError> {
+    let live = writer.path.clone();
+    let live = live.as_path();
     let failed = |source| IndexError::File { path: live.to_owned(), source };
     let in_memory = rusqlite::Connection::open_in_memory().map_err(|source| writer.error(source))?;
     // Readers may keep it from being emptied; what they read is in the file they hold.
@@ -103,12 +139,13 @@ fn swap(writer: &mut Writer, from: &Path, live: &Path) -> Result<(), IndexError>
             Ok(()) | Err(_) => {}
         }
     }
+    let aside = if is_unsound { Some(database::keep_aside(live, setup.clock.now().millis())?) } else { None };
     fs::rename(from, live).map_err(failed)?;
     drop(alone);
     if let Some(folder) = live.parent().and_then(|folder| File::open(folder).ok()) {
         let _ = folder.sync_all();
     }
-    Ok(())
+    Ok(aside)
 }
 
 /// Keeps opening and swapping apart, across processes.

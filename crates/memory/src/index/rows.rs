@@ -36,6 +36,8 @@ pub(crate) struct Context<'a> {
     pub(crate) origin: &'a Origin,
     pub(crate) has_vectors: bool,
     pub(crate) keeps_cache: bool,
+    /// The length of every vector.
+    pub(crate) dims: Option<usize>,
     pub(crate) now_ms: i64,
 }
 
@@ -141,7 +143,9 @@ fn insert_chunk(
     context: &Context<'_>,
 ) -> Result<()> {
     let Added { id, chunk, vector_hash, vector, is_new } = added;
-    let embedding = vector.as_deref().map_or_else(|| "[]".to_owned(), cache::write);
+    // The cache may have others; a chunk without a vector gets one with the next sync.
+    let vector = vector.as_deref().filter(|vector| context.dims.is_none_or(|dims| dims == vector.len()));
+    let embedding = vector.map_or_else(|| "[]".to_owned(), cache::write);
     let (start, end) = (to_i64(chunk.start_line), to_i64(chunk.end_line));
     let source = listed.source.as_str();
     connection
@@ -152,13 +156,11 @@ fn insert_chunk(
         .execute(params![
             id, listed.path, source, start, end, chunk.hash, context.origin.model, chunk.text, embedding, context.now_ms
         ])?;
-    let side =
-        Side { id, chunk, path: &listed.path, source: listed.source, vector_hash, vector: vector.as_deref() };
+    let side = Side { id, chunk, path: &listed.path, source: listed.source, vector_hash, vector };
     let number = side.insert(connection)?;
     insert_text(connection, number, &side, &context.origin.model)?;
     if let Some(vector) = vector {
         if context.has_vectors {
-            // Every vector is one long; a table for another length would have been another identity.
             connection
                 .prepare_cached("INSERT INTO chunks_vec (id, embedding) VALUES (?1, ?2)")?
                 .execute(params![id, vector::to_bytes(vector)])?;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pollux_domain::embedding::{EmbedError, EmbedErrorKind, Embedder, Purpose};
+use pollux_domain::plural::counted;
 use pollux_domain::sync::Locked as _;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -15,6 +16,7 @@ use super::writer::{Change, Writer};
 use crate::lock::OwnedLockError;
 use crate::setup::Setup;
 use crate::source::{Listed, Source};
+use crate::vector;
 
 /// Texts that are embedded at a time; how many depends on how long the last ones took.
 const FIRST_TEXTS: usize = 128;
@@ -28,6 +30,8 @@ const BATCH_BYTES: usize = 2 << 20;
 const MANY: usize = 2000;
 /// Files that are held before they are written.
 const BATCH_FILES: usize = 200;
+/// Files that are named for the same problem.
+const MAX_LINES: usize = 10;
 
 /// What to bring up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +78,8 @@ pub struct Synced {
     /// Another process is syncing; nothing was done.
     pub busy: bool,
     pub warnings: Vec<String>,
+    /// Notes that cannot be indexed, and why.
+    pub skipped: Vec<String>,
 }
 
 /// Runs work that blocks where it may.
@@ -91,16 +97,16 @@ pub(crate) async fn run(
     force: bool,
     progress: &Progress<'_>,
 ) -> Result<Synced, IndexError> {
-    match open(setup, wait).await? {
+    match open(setup, wait, force).await? {
         None => Ok(Synced { busy: true, ..Synced::default() }),
         Some(job) => job.run(scope, force, progress).await,
     }
 }
 
 /// Opens the index to bring it up to date; `None` while another process does so.
-pub(crate) async fn open(setup: &Arc<Setup>, wait: Duration) -> Result<Option<Job>, IndexError> {
+pub(crate) async fn open(setup: &Arc<Setup>, wait: Duration, force: bool) -> Result<Option<Job>, IndexError> {
     let for_open = setup.clone();
-    match blocking(move || Writer::open(&for_open, wait)).await {
+    match blocking(move || Writer::open(&for_open, wait, force)).await {
         Err(IndexError::Lock(OwnedLockError::TimedOut { .. })) => Ok(None),
         Err(error) => Err(error),
         Ok((writer, warnings)) => {
@@ -117,6 +123,10 @@ pub(crate) struct Job {
     batch_texts: usize,
     /// The provider failed and is not used again in this sync.
     gave_up: bool,
+    /// The length of the vectors in the index.
+    width: Option<usize>,
+    /// The provider's are of another length now.
+    pub(crate) other_width: Option<usize>,
 }
 
 impl Job {
@@ -133,18 +143,29 @@ impl Job {
             let writer = self.writer.locked();
             writer.outdated(&self.setup)
         };
-        match reason {
-            None => self.update(scope, progress).await?,
-            Some(reason) => {
-                self = reindex::run(self, progress).await?;
-                self.synced.reindexed = Some(reason);
+        let reason = match reason {
+            None => {
+                self.update(scope, progress).await?;
+                self.other_width.map(|now| {
+                    let before = self.width.unwrap_or_default();
+                    format!("the vectors now have {now} dimensions (had {before})")
+                })
             }
+            some => some,
+        };
+        if let Some(reason) = reason {
+            let width = self.other_width;
+            self = reindex::run(self, width, progress).await?;
+            self.synced.reindexed = Some(reason);
         }
         Ok(self.synced)
     }
 
     pub(crate) fn new(setup: Arc<Setup>, writer: Writer, synced: Synced) -> Self {
-        Self { setup, writer: Arc::new(Mutex::new(writer)), synced, batch_texts: FIRST_TEXTS, gave_up: false }
+        let width = writer.identity.dims;
+        let writer = Arc::new(Mutex::new(writer));
+        let (batch_texts, gave_up, other_width) = (FIRST_TEXTS, false, None);
+        Self { setup, writer, synced, batch_texts, gave_up, width, other_width }
     }
 
     /// Work with the writer, where it may block.
@@ -159,17 +180,19 @@ impl Job {
     pub(crate) async fn update(&mut self, scope: Scope, progress: &Progress<'_>) -> Result<(), IndexError> {
         let sources = scope.sources();
         let wants_vectors = self.setup.embedder.is_some();
-        let (listed, changed, removed) = self
+        let (listed, changed, removed, skipped) = self
             .with(move |writer, setup| {
-                let listed = writer.list(setup, sources)?;
+                let (listed, skipped) = writer.list(setup, sources)?;
                 let removed = writer.removed(setup, &listed, sources)?;
                 let known = writer.known(wants_vectors)?;
                 let same =
                     |file: &Listed| known.get(&file.path) == Some(&(file.stamp.modified_ns, file.stamp.size));
                 let count = listed.len();
-                Ok((count, listed.into_iter().filter(|file| !same(file)).collect::<Vec<_>>(), removed))
+                let changed: Vec<Listed> = listed.into_iter().filter(|file| !same(file)).collect();
+                Ok((count, changed, removed, skipped))
             })
             .await?;
+        self.synced.skipped = few(skipped);
         self.synced.files += listed;
         self.write_all(changed, progress).await?;
         self.synced.removed += removed.len();
@@ -244,6 +267,8 @@ impl Job {
     /// Makes the vectors that no cache had. Without them a chunk is still found by its words.
     async fn embed(&mut self, mut files: Vec<Prepared>) -> Vec<Prepared> {
         let Some(embedder) = self.setup.embedder.clone().filter(|_| !self.gave_up) else { return files };
+        let cached = files.iter().flat_map(|file| &file.added).find_map(|added| added.vector.as_ref());
+        self.width = self.width.or(cached.map(Vec::len));
         let mode = self.setup.settings.chunking.mode;
         let missing = || files.iter().flat_map(|file| &file.added).filter(|added| added.vector.is_none());
         let texts: Vec<String> = missing().map(|added| added.chunk.embedded(mode)).collect();
@@ -268,13 +293,39 @@ impl Job {
                 return files;
             }
         };
-        let places = files.iter_mut().flat_map(|file| &mut file.added).filter(|added| added.vector.is_none());
-        for (added, vector) in places.zip(vectors) {
-            added.is_new = vector.is_some();
-            self.synced.embedded += usize::from(added.is_new);
-            added.vector = vector;
+        let vectors = self.of_one_width(vectors);
+        let mut useless: Vec<String> = Vec::new();
+        let mut vectors = vectors.into_iter();
+        for file in &mut files {
+            let mut zeros = 0;
+            for added in file.added.iter_mut().filter(|added| added.vector.is_none()) {
+                let made = vectors.next().flatten();
+                zeros += usize::from(made.as_ref().is_some_and(|vector| !vector::has_direction(vector)));
+                added.vector = made.filter(|vector| vector::has_direction(vector));
+                added.is_new = added.vector.is_some();
+                self.synced.embedded += usize::from(added.is_new);
+            }
+            if zeros > 0 {
+                useless.push(format!(
+                    "`{}`: the vectors of {} are all zero; only keywords find them",
+                    file.listed.file.display(),
+                    counted(zeros, "passage")
+                ));
+            }
         }
+        self.synced.warnings.extend(few(useless));
         files
+    }
+
+    /// Without vectors that do not fit to those in the index. If the provider changed their length, all are made again.
+    fn of_one_width(&mut self, vectors: Vec<Option<Vec<f32>>>) -> Vec<Option<Vec<f32>>> {
+        let widths = || vectors.iter().flatten().map(Vec::len);
+        self.width = self.width.or_else(|| widths().next());
+        let width = self.width.unwrap_or_default();
+        let Some(other) = widths().find(|other| *other != width) else { return vectors };
+        self.gave_up = true;
+        self.other_width = Some(other);
+        vectors.into_iter().map(|vector| vector.filter(|vector| vector.len() == width)).collect()
     }
 
     /// A text that cannot be embedded does not block the others.
@@ -309,6 +360,14 @@ pub(crate) async fn vectors_of(
     }
     let message = format!("{} returned unusable embeddings", embedder.origin().model);
     Err(EmbedError { kind: EmbedErrorKind::Other, message })
+}
+
+/// The first of many similar lines, and how many more there are.
+pub(crate) fn few(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
+    lines.extend((more > 0).then(|| format!("{} more have the same problem", counted(more, "file"))));
+    lines
 }
 
 /// What is to be written.

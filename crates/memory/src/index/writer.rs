@@ -44,8 +44,13 @@ pub(crate) enum Change {
 }
 
 impl Writer {
-    /// Opens the index to change it, and says what had to be put aside.
-    pub(crate) fn open(setup: &Setup, wait: Duration) -> Result<(Self, Vec<String>), IndexError> {
+    /// Opens the index to change it, and says what had to be put aside: a damaged one, or with `force`, which is about to
+    /// make all of it again, any that cannot be used.
+    pub(crate) fn open(
+        setup: &Setup,
+        wait: Duration,
+        force: bool,
+    ) -> Result<(Self, Vec<String>), IndexError> {
         setup.agent.prepare()?;
         let path = setup.index_file();
         if let Some(folder) = path.parent() {
@@ -54,23 +59,15 @@ impl Writer {
         let lock = OwnedLock::acquire(&path, Patience::index(wait))?;
         reindex::clean_up(&path);
         let mut messages = Vec::new();
-        let vectors = setup.settings.store.vector;
-        let is_new = !path.exists();
-        let opened = database::open_to_write(&path, vectors).and_then(|opened| Self::ready(&path, opened));
-        let mut opened = match opened {
-            Err(error @ IndexError::Damaged { .. }) => {
+        let (opened, identity) = match Self::prepared(setup, &path) {
+            Err(error) if matches!(error, IndexError::Damaged { .. }) || (force && error.is_unsound()) => {
                 let aside = database::keep_aside(&path, setup.clock.now().millis())?;
                 messages.push(format!("{error}; it was moved to `{}` and is being rebuilt", aside.display()));
-                database::open_to_write(&path, vectors)?
+                Self::prepared(setup, &path)?
             }
             other => other?,
         };
-        if is_new {
-            Self::import(setup, &mut opened);
-        }
-        claim::own(setup, &path, &mut opened)?;
         messages.extend(claim::take_over(setup, &path, &opened, wait)?);
-        let identity = Self::identity(setup, &path, &opened.connection)?;
         let writer = Self {
             forgotten: setup.forgotten()?,
             shared: setup.shared_sessions(),
@@ -83,15 +80,29 @@ impl Writer {
     }
 
     /// A second index that will take the first one's place; the first one's writer holds the lock.
-    pub(crate) fn scratch(setup: &Setup, path: PathBuf) -> Result<Self, IndexError> {
+    /// `width` is the length of its vectors, if others in the cache are to be passed over.
+    pub(crate) fn scratch(setup: &Setup, path: PathBuf, width: Option<usize>) -> Result<Self, IndexError> {
         let opened = database::open_to_write(&path, setup.settings.store.vector)?;
         let opened = Self::ready(&path, opened)?;
-        let identity = Identity::new(setup.origin(), setup.settings.chunking);
+        let identity = Identity { dims: width, ..Identity::new(setup.origin(), setup.settings.chunking) };
         identity.write(&opened.connection).map_err(|source| IndexError::of(&path, source))?;
         let forgotten = setup.forgotten()?;
         claim::mark(setup, &path, &opened)?;
         let shared = setup.shared_sessions();
         Ok(Self { path, opened, identity, forgotten, shared, _lock: None })
+    }
+
+    /// The index of this workspace with all that it needs.
+    fn prepared(setup: &Setup, path: &Path) -> Result<(Opened, Identity), IndexError> {
+        let is_new = !path.exists();
+        let opened = database::open_to_write(path, setup.settings.store.vector)?;
+        let mut opened = Self::ready(path, opened)?;
+        if is_new {
+            Self::import(setup, &mut opened);
+        }
+        claim::own(setup, path, &mut opened)?;
+        let identity = Self::identity(setup, path, &opened.connection)?;
+        Ok((opened, identity))
     }
 
     /// Chunks of another program get what they lack.
@@ -142,18 +153,26 @@ impl Writer {
         self.identity.outdated(setup)
     }
 
-    /// The files that should be in the index.
-    pub(crate) fn list(&self, setup: &Setup, wanted: &[Source]) -> Result<Vec<Listed>, IndexError> {
-        let mut listed = Vec::new();
+    /// The files that should be in the index, and lines about those that cannot be.
+    pub(crate) fn list(
+        &self,
+        setup: &Setup,
+        wanted: &[Source],
+    ) -> Result<(Vec<Listed>, Vec<String>), IndexError> {
+        let (mut listed, mut skipped) = (Vec::new(), Vec::new());
         for source in &setup.settings.sources {
             match source {
-                Source::Memory if wanted.contains(source) => listed.extend(setup.places().list()),
+                Source::Memory if wanted.contains(source) => {
+                    let notes = setup.places().look();
+                    listed.extend(notes.found);
+                    skipped.extend(notes.skipped);
+                }
                 Source::Sessions if wanted.contains(source) => listed.extend(self.transcripts(setup)?),
                 Source::Memory | Source::Sessions => {}
             }
         }
         listed.retain(|file| !self.forgotten.has_path(&file.path));
-        Ok(listed)
+        Ok((listed, skipped))
     }
 
     /// The transcripts that belong here. Those of others are noted, so that they are not opened every time.
@@ -324,6 +343,7 @@ impl Writer {
                 origin: &identity.origin,
                 has_vectors: opened.has_vectors,
                 keeps_cache: setup.settings.cache.enabled,
+                dims: identity.dims,
                 now_ms,
             };
             for file in files {

@@ -17,7 +17,7 @@ use crate::index::reindex::Opening;
 use crate::index::{cache, claim};
 use crate::settings::SearchMode;
 use crate::setup::Setup;
-use crate::source::{Provenance, Source};
+use crate::source::{self, FileId, Provenance, Source};
 use crate::vector::{self, Collection};
 use crate::workspace::Space;
 
@@ -48,20 +48,8 @@ struct Open {
 }
 
 /// Which file a name leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileId(u64, u64);
-
-impl FileId {
-    #[cfg(unix)]
-    fn of(path: &Path) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt;
-        std::fs::metadata(path).ok().map(|meta| Self(meta.dev(), meta.ino()))
-    }
-
-    #[cfg(not(unix))]
-    fn of(path: &Path) -> Option<Self> {
-        std::fs::metadata(path).ok().map(|_| Self(0, 0))
-    }
+fn file_id(path: &Path) -> Option<FileId> {
+    source::file_id(path, &std::fs::metadata(path).ok()?)
 }
 
 impl Reader {
@@ -75,8 +63,8 @@ impl Reader {
 
     /// The file as it is now; `None` when there is none.
     fn open(&mut self) -> Result<Option<&mut Open>, IndexError> {
-        let file = FileId::of(&self.path);
-        if self.open.as_ref().map(|open| open.file) != file {
+        let file = file_id(&self.path);
+        if self.open.as_ref().map(|open| &open.file) != file.as_ref() {
             self.open = None;
         }
         if self.open.is_none() {
@@ -89,7 +77,7 @@ impl Reader {
                 // The index of another workspace; the next sync takes it over.
                 opened = None;
             }
-            let file = FileId::of(&self.path);
+            let file = file_id(&self.path);
             self.open = opened.zip(file).map(|(opened, file)| Open {
                 opened,
                 file,
@@ -164,11 +152,15 @@ impl Open {
         // Vectors of another origin say nothing about this one's.
         let same_origin = identity.as_ref().is_some_and(|identity| identity.origin == setup.origin());
         let vector = vector.filter(|_| setup.settings.query.hybrid);
-        let usable = vector.filter(|_| same_origin);
+        let dims = identity.as_ref().and_then(|identity| identity.dims);
+        let usable = vector.filter(|vector| same_origin && dims.is_none_or(|dims| dims == vector.len()));
         if vector.is_some() && usable.is_none() {
-            answer.degraded = Some(
-                "the index was built with another model; run `pollux memory index` to rebuild it".to_owned(),
-            );
+            let how = if same_origin {
+                "vectors of another length; run `pollux memory index --force`"
+            } else {
+                "another model; run `pollux memory index`"
+            };
+            answer.degraded = Some(format!("the index was built with {how} to rebuild it"));
         }
         let question = Question { setup, request, vector: usable, sources: sources(setup, request) };
         if answer.mode == SearchMode::Seed || !is_complete {

@@ -97,9 +97,14 @@ impl Formula<'_> {
             let mut statement = connection.prepare_cached(&sql)?;
             let limit = i64::try_from(self.candidates).unwrap_or(i64::MAX);
             let rows = statement.query_map(params![vector::to_bytes(query), self.model, limit], |row| {
-                Ok((row.get(0)?, 1.0 - row.get::<_, f64>(1)?))
+                Ok((row.get(0)?, row.get::<_, Option<f64>>(1)?))
             })?;
-            rows.collect::<Result<_>>()?
+            // A vector of zeros has no distance.
+            let found = rows.filter_map(|row| match row {
+                Ok((id, distance)) => distance.map(|distance| Ok((id, 1.0 - distance))),
+                Err(error) => Some(Err(error)),
+            });
+            found.collect::<Result<_>>()?
         } else {
             let sql = format!("SELECT id, embedding FROM chunks WHERE model = ?1 AND {}", self.in_sources());
             let mut statement = connection.prepare_cached(&sql)?;
@@ -116,5 +121,38 @@ impl Formula<'_> {
         found.sort_by(|a, b| b.1.total_cmp(&a.1));
         found.truncate(self.candidates);
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_of_zeros_in_the_table_does_not_fail_a_search() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = database::open_to_write(&folder.path().join("i.db"), true).unwrap();
+        assert!(opened.has_vectors);
+        let connection = &opened.connection;
+        database::make_vector_table(connection, 2).unwrap();
+        for (id, vector) in [("none", [0.0, 0.0]), ("some", [1.0, 0.0])] {
+            let row = "INSERT INTO chunks VALUES (?1, 'a.md', 'memory', 1, 1, '', 'm', '', '[]', 0)";
+            connection.execute(row, [id]).unwrap();
+            let row = "INSERT INTO chunks_vec (id, embedding) VALUES (?1, ?2)";
+            connection.execute(row, params![id, vector::to_bytes(&vector)]).unwrap();
+        }
+        let formula = Formula {
+            question: "",
+            vector: Some(&[1.0, 0.0]),
+            model: "m",
+            sources: &[Source::Memory],
+            weights: (1.0, 0.0),
+            candidates: 9,
+            min_score: 0.0,
+            max_results: 9,
+            has_vectors: true,
+        };
+        let found = search(connection, &formula).unwrap();
+        assert_eq!(found.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>(), ["some"]);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use pollux_config::paths::sha256_hex;
 
-use super::{Document, Listed, Provenance, Source, SourceLine, Stamp};
+use super::{Document, FileId, Listed, Provenance, Source, SourceLine, Stamp, file_id};
 use crate::authorship::Authorship;
 use crate::learnings::Learnings;
 use crate::redaction::{self, Tombstone};
@@ -36,9 +36,14 @@ pub(crate) struct NotePlaces {
 impl NotePlaces {
     /// Every note once, in the documented order.
     pub(crate) fn list(&self) -> Vec<Listed> {
-        let mut listing = Listing { found: Vec::new(), seen: HashSet::new() };
+        self.look().found
+    }
+
+    /// The same with what cannot be indexed.
+    pub(crate) fn look(&self) -> Listing {
+        let mut listing = Listing::default();
         if !self.has_notes {
-            return listing.found;
+            return listing;
         }
         let real = self.real();
         for name in ROOTS {
@@ -59,7 +64,7 @@ impl NotePlaces {
             }
         }
         listing.add(LEARNINGS.to_owned(), self.learnings.clone());
-        listing.found
+        listing
     }
 
     fn real(&self) -> PathBuf {
@@ -109,19 +114,34 @@ impl NotePlaces {
     }
 }
 
-struct Listing {
-    found: Vec<Listed>,
-    seen: HashSet<Identity>,
+/// The notes of a workspace.
+#[derive(Default)]
+pub(crate) struct Listing {
+    pub(crate) found: Vec<Listed>,
+    /// What is passed over, and why; a line for each.
+    pub(crate) skipped: Vec<String>,
+    seen: HashSet<FileId>,
 }
 
 impl Listing {
     fn add(&mut self, path: String, file: PathBuf) {
         let Ok(meta) = fs::metadata(&file) else { return };
-        let Some(real) = identity(&file, &meta) else { return };
-        if meta.is_file() && meta.len() <= MAX_BYTES && self.found.len() < MAX_FILES && self.seen.insert(real)
-        {
+        let Some(real) = file_id(&file, &meta) else { return };
+        if !meta.is_file() || !self.seen.insert(real) {
+            return;
+        }
+        if meta.len() > MAX_BYTES {
+            let (size, most) = (meta.len().div_ceil(1 << 20), MAX_BYTES >> 20);
+            self.skip(&file, &format!("it has {size} MiB, more than the limit of {most} MiB; split it"));
+        } else if self.found.len() >= MAX_FILES {
+            self.skip(&file, &format!("there are more than {MAX_FILES} notes; remove some"));
+        } else {
             self.found.push(Listed { path, source: Source::Memory, file, stamp: Stamp::of(&meta) });
         }
+    }
+
+    fn skip(&mut self, file: &Path, why: &str) {
+        self.skipped.push(format!("`{}` is not indexed: {why}", file.display()));
     }
 
     /// Files of a folder and those below it, by name. Links are not followed.
@@ -135,7 +155,15 @@ impl Listing {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let Ok(kind) = entry.file_type() else { continue };
-            let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+            let own = entry.file_name();
+            let Some(own) = own.to_str() else {
+                // The names of two such files could look the same, and none could be asked for.
+                if kind.is_dir() || is_markdown(&entry.path()) {
+                    self.skip(&entry.path(), "its name is not valid UTF-8; rename it");
+                }
+                continue;
+            };
+            let name = format!("{name}/{own}");
             if kind.is_dir() {
                 self.walk(&entry.path(), &name, depth + 1);
             } else if kind.is_file() && is_markdown(Path::new(&name)) {
@@ -143,24 +171,6 @@ impl Listing {
             }
         }
     }
-}
-
-/// The same for every name of a file.
-#[cfg(unix)]
-type Identity = (u64, u64);
-
-#[cfg(unix)]
-fn identity(_file: &Path, meta: &fs::Metadata) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt;
-    Some((meta.dev(), meta.ino()))
-}
-
-#[cfg(not(unix))]
-type Identity = PathBuf;
-
-#[cfg(not(unix))]
-fn identity(file: &Path, _meta: &fs::Metadata) -> Option<Identity> {
-    file.canonicalize().ok()
 }
 
 fn is_markdown(path: &Path) -> bool {

@@ -41,6 +41,12 @@ pub(crate) fn list(folder: &Path) -> Vec<Listed> {
     found
 }
 
+/// The id of the session that a transcript is of, without its topic.
+pub(crate) fn id_of(file: &Path) -> String {
+    let name = file.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.split("-topic-").next().unwrap_or_default().to_owned()
+}
+
 /// The folder that a transcript was said in; `None` when it does not say so. Torn lines may stand before the head.
 pub(crate) fn origin(file: &Path) -> Option<String> {
     let mut reader = BufReader::with_capacity(HEAD_BUFFER, File::open(file).ok()?);

@@ -2,9 +2,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pollux_memory::{IndexError, Level, Scope};
+use pollux_memory::{IndexError, Level, Request, Scope, SearchMode};
 
-use crate::scratch::{Scratch, WAIT, ask, paths, sync};
+use crate::scratch::{Scratch, WAIT, ask, files, paths, sync};
 
 #[tokio::test]
 async fn a_damaged_index_is_set_aside_and_rebuilt() {
@@ -46,15 +46,96 @@ async fn pages_overwritten_in_the_middle_do_not_make_it_crash() {
     let _ = memory.search(&pollux_memory::Request::new("word7")).await;
     let _ = memory.status().await;
     assert!(memory.doctor().await.iter().any(|finding| finding.level == Level::Problem));
-    let rebuilt = match memory.sync(Scope::All, WAIT, &|_| {}).await {
-        Ok(_) => memory.reindex(WAIT, &|_| {}).await,
-        Err(error) => Err(error),
-    };
-    if rebuilt.is_err() {
-        std::fs::remove_file(&file).unwrap();
-        sync(&memory).await;
-    }
+    let rebuilt = memory.reindex(WAIT, &|_| {}).await.unwrap();
+    assert!(rebuilt.warnings[0].contains(".corrupt-"), "{rebuilt:?}");
+    assert_eq!(rebuilt.reindexed.as_deref(), Some("requested"));
     assert_eq!(paths(&ask(&memory, "word7").await)[0], "memory/7.md");
+    let kept = files(file.parent().unwrap()).into_iter();
+    assert_eq!(kept.filter(|path| path.to_string_lossy().contains(".corrupt-")).count(), 1);
+}
+
+#[tokio::test]
+async fn an_index_with_a_useless_cache_is_replaced_when_that_is_asked_for() {
+    let scratch = Scratch::new();
+    scratch.note("MEMORY.md", "still here");
+    scratch.synced().await;
+    // No page is damaged, but nothing can be taken out of it.
+    for broken in ["DROP TABLE embedding_cache", "DROP TABLE chunks_fts", "DROP TABLE files"] {
+        scratch.database().execute_batch(broken).unwrap();
+        let memory = scratch.memory();
+        let rebuilt = memory.reindex(WAIT, &|_| {}).await.unwrap_or_else(|error| panic!("{broken}: {error}"));
+        assert_eq!(rebuilt.changed, 1, "{broken}");
+        assert_eq!(paths(&ask(&memory, "still here").await), ["MEMORY.md"], "{broken}");
+        assert!(memory.doctor().await.iter().all(|finding| finding.level != Level::Problem), "{broken}");
+    }
+}
+
+#[tokio::test]
+async fn notes_that_cannot_be_indexed_are_named_and_stop_nothing() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let scratch = Scratch::new();
+    scratch.note("memory/a.md", "the heron waits");
+    let folder = scratch.workspace().join("memory");
+    for name in [&b"caf\xe9.md"[..], b"caf\xe8.md"] {
+        std::fs::write(folder.join(std::ffi::OsStr::from_bytes(name)), "the same text").unwrap();
+    }
+    let large = std::fs::File::create(folder.join("large.md")).unwrap();
+    large.set_len((32 << 20) + 1).unwrap();
+    let (memory, synced) = scratch.synced().await;
+    assert_eq!((synced.files, synced.warnings.len(), synced.skipped.len()), (1, 0, 3), "{synced:?}");
+    assert!(synced.skipped[2].contains("large.md` is not indexed: it has 33 MiB"), "{synced:?}");
+    assert!(synced.skipped[..2].iter().all(|line| line.contains("is not valid UTF-8; rename it")));
+    assert_eq!(paths(&ask(&memory, "heron").await), ["memory/a.md"]);
+    let named = memory.doctor().await.into_iter().filter(|finding| finding.what.contains("is not indexed"));
+    assert_eq!(named.count(), 3);
+}
+
+#[tokio::test]
+async fn vectors_of_zeros_leave_their_passages_to_the_keywords() {
+    let scratch = Scratch::new();
+    scratch.note("memory/a.md", "the heron waits");
+    let toy = scratch.toy.clone().unwrap();
+    toy.is_empty.store(true, Ordering::Relaxed);
+    let (memory, synced) = scratch.synced().await;
+    assert!(synced.warnings[0].contains("memory/a.md`: the vectors of 1 passage are all zero"), "{synced:?}");
+    toy.is_empty.store(false, Ordering::Relaxed);
+    scratch.note("memory/b.md", "the stork waits");
+    for mode in [SearchMode::V2, SearchMode::Seed] {
+        let request = Request { mode: Some(mode), min_score: Some(0.0), ..Request::new("heron waits") };
+        assert_eq!(paths(&memory.search(&request).await.unwrap()), ["memory/a.md"], "{mode:?}");
+    }
+    let healed = sync(&memory).await;
+    assert_eq!((healed.embedded, healed.warnings.len()), (2, 0), "{healed:?}");
+}
+
+#[tokio::test]
+async fn vectors_of_another_length_are_made_for_everything_again() {
+    let scratch = Scratch::new();
+    scratch.note("memory/a.md", "the heron waits");
+    scratch.note("memory/b.md", "the stork waits");
+    let toy = scratch.toy.clone().unwrap();
+    scratch.synced().await;
+    toy.dims.store(48, Ordering::Relaxed);
+    let memory = scratch.memory();
+    for mode in [SearchMode::V2, SearchMode::Seed] {
+        let request = Request { mode: Some(mode), min_score: Some(0.0), ..Request::new("heron") };
+        let answer = memory.search(&request).await.unwrap();
+        assert_eq!(paths(&answer), ["memory/a.md"], "{mode:?}");
+        assert!(answer.degraded.unwrap().contains("vectors of another length"), "{mode:?}");
+    }
+    scratch.note("memory/c.md", "the crane waits");
+    let synced = sync(&memory).await;
+    assert_eq!(synced.reindexed.as_deref(), Some("the vectors now have 48 dimensions (had 64)"));
+    assert_eq!((synced.files, synced.embedded, synced.warnings.len()), (3, 3, 0), "{synced:?}");
+    let status = memory.status().await.unwrap();
+    assert_eq!((status.dims, status.pending, status.chunks), (Some(48), 0, 3));
+    assert_eq!(ask(&memory, "crane").await.degraded, None);
+    // The cache has the old vectors when all is made again for another reason.
+    toy.dims.store(32, Ordering::Relaxed);
+    scratch.note("memory/d.md", "the egret waits");
+    let forced = memory.reindex(WAIT, &|_| {}).await.unwrap();
+    assert_eq!((forced.files, forced.warnings.len()), (4, 0), "{forced:?}");
+    assert_eq!((memory.status().await.unwrap().dims, memory.status().await.unwrap().pending), (Some(32), 0));
 }
 
 #[tokio::test]

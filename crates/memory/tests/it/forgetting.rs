@@ -1,9 +1,12 @@
 use std::sync::Arc;
 
-use pollux_memory::{Category, Confidence, Forget, Learnings, SessionKey, SessionStore};
+use pollux_memory::{
+    Category, Confidence, Forget, ForgetError, Learnings, SessionKey, SessionStore, Transcript,
+    TranscriptError,
+};
 use serde_json::json;
 
-use crate::scratch::{Noon, Scratch, ask, holding, sync};
+use crate::scratch::{Noon, Scratch, ask, holding, paths, sync};
 
 #[tokio::test]
 async fn a_forgotten_phrase_is_in_no_file_but_its_source() {
@@ -86,4 +89,103 @@ async fn an_index_without_a_forgotten_note_is_up_to_date() {
     assert!(!memory.status().await.unwrap().dirty, "what was forgotten is not missing");
     scratch.note("memory/c.md", "The crane waits.");
     assert!(memory.status().await.unwrap().dirty);
+}
+
+#[tokio::test]
+async fn a_phrase_without_spaces_is_forgotten_inside_of_longer_runs() {
+    let scratch = Scratch::new();
+    scratch.note("memory/ja.md", "来月の隼計画は延期です。");
+    scratch.said("th", &[("user", "เรื่องโครงการเหยี่ยวเริ่มแล้ว"), ("assistant", "매프로젝트는 5월에")]);
+    let (memory, _) = scratch.synced().await;
+    for (phrase, found) in [
+        ("隼計画", "memory/ja.md"),
+        ("โครงการเหยี่ยว", "sessions/th.jsonl"),
+        ("매프로젝트", "sessions/th.jsonl"),
+    ] {
+        assert!(!holding(&scratch.state(), phrase).is_empty(), "{phrase}");
+        let done = memory.forget(Forget::Phrase(phrase.into()), false).await.unwrap();
+        assert_eq!(done.files, [found], "{phrase}");
+        memory.close().await;
+        assert_eq!(holding(&scratch.state(), phrase), Vec::<std::path::PathBuf>::new(), "{phrase}");
+    }
+}
+
+#[tokio::test]
+async fn notes_are_forgotten_by_path_and_citation() {
+    let scratch = Scratch::new();
+    for name in ["a", "b", "c", "d", "gone"] {
+        scratch.note(&format!("memory/{name}.md"), &format!("the heron of {name}"));
+    }
+    scratch.said("s1", &[("user", "the heron flies")]);
+    let (memory, _) = scratch.synced().await;
+    std::fs::remove_file(scratch.workspace().join("memory/gone.md")).unwrap();
+    let absolute = scratch.workspace().join("memory/b.md").display().to_string();
+    for (given, name) in [
+        ("./memory//gone.md", "memory/gone.md"),
+        ("./memory/a.md", "memory/a.md"),
+        (absolute.as_str(), "memory/b.md"),
+        ("memory/../memory/c.md#L1", "memory/c.md"),
+        ("memory/d.md#L1-L9", "memory/d.md"),
+        ("sessions/s1.jsonl#L2", "sessions/s1.jsonl"),
+    ] {
+        let would = memory.forget(Forget::Path(given.into()), true).await.unwrap();
+        assert_eq!((would.files, would.chunks), (vec![name.to_owned()], 1), "{given}");
+        let done = memory.forget(Forget::Path(given.into()), false).await.unwrap();
+        assert_eq!(done.chunks, 1, "{given}");
+    }
+    assert!(ask(&memory, "heron").await.hits.is_empty());
+    assert!(holding(&scratch.state(), "the heron flies").is_empty(), "a session goes with its transcript");
+}
+
+#[tokio::test]
+async fn what_is_not_known_is_an_error_and_not_barred() {
+    let scratch = Scratch::new();
+    scratch.note("memory/a.md", "the heron waits");
+    for id in ["0f9d1111", "0f9d2222", "77aa"] {
+        scratch.said(id, &[("user", "the stork waits")]);
+    }
+    let (memory, _) = scratch.synced().await;
+    let forget = async |what: Forget| memory.forget(what, false).await;
+    for given in ["0f9", "latest", "1", "0f9d3"] {
+        let error = forget(Forget::Session(given.into())).await.unwrap_err();
+        assert!(matches!(&error, ForgetError::NoSession { given: named } if named == given), "{error}");
+        assert!(error.hint().is_some());
+    }
+    let error = forget(Forget::Session("0f9d".into())).await.unwrap_err();
+    assert_eq!(error.to_string(), "`0f9d` matches several sessions: 0f9d1111, 0f9d2222");
+    for given in ["memory/b.md", "b.md", "/etc/passwd", "memory", "memory/a.md#top"] {
+        let error = forget(Forget::Path(given.into())).await.unwrap_err();
+        assert!(matches!(&error, ForgetError::NoNote { given: named } if named == given), "{error}");
+    }
+    assert!(matches!(forget(Forget::Phrase("?!".into())).await, Err(ForgetError::NoWords { .. })));
+    assert!(memory.forget_everywhere(Forget::Session("1".into()), false).await.is_err());
+    assert!(holding(&scratch.state(), "memory/b.md").is_empty(), "nothing is barred");
+    scratch.note("memory/b.md", "the crane waits");
+    sync(&memory).await;
+    assert_eq!(paths(&ask(&memory, "crane").await)[0], "memory/b.md");
+
+    let done = forget(Forget::Session("0f9d1".into())).await.unwrap();
+    assert_eq!((done.files, done.chunks), (vec!["sessions/0f9d1111.jsonl".to_owned()], 1));
+    let done = memory.forget_everywhere(Forget::Session("0f9d".into()), false).await.unwrap();
+    assert_eq!(done.files, ["sessions/0f9d2222.jsonl"]);
+    assert_eq!(ask(&memory, "stork").await.hits.len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_that_runs_goes_on_recording_after_something_was_forgotten() {
+    let scratch = Scratch::new();
+    let mut transcript =
+        Transcript::of_session(&scratch.agent(), "s1", &scratch.workspace(), Arc::new(Noon)).unwrap();
+    transcript.user("tell me of Zebrafinch").unwrap();
+    let memory = scratch.memory();
+    memory.forget(Forget::Phrase("zebrafinch".into()), false).await.unwrap();
+    transcript.assistant("the wren sings", None).unwrap();
+    sync(&memory).await;
+    assert_eq!(paths(&ask(&memory, "wren").await), ["sessions/s1.jsonl"]);
+    let text = std::fs::read_to_string(transcript.path()).unwrap();
+    assert_eq!((text.lines().count(), text.contains("Zebrafinch")), (3, false), "{text}");
+
+    memory.forget(Forget::Session("s1".into()), false).await.unwrap();
+    assert!(matches!(transcript.user("more of it"), Err(TranscriptError::Forgotten)));
+    assert!(!transcript.path().exists(), "what was forgotten does not come back");
 }

@@ -5,7 +5,7 @@ use pollux_memory::{
     Added, Category, Confidence, Learnings, ModelNotes, Provenance, Request, Turn, extract, render,
 };
 
-use crate::scratch::{Noon, Scratch, ask, files, holding};
+use crate::scratch::{Noon, Scratch, WAIT, ask, files, holding};
 
 /// Letters and digits by chance, always the same.
 struct Chance(u64);
@@ -67,7 +67,7 @@ fn secrets(chance: &mut Chance) -> Vec<(String, String)> {
 #[tokio::test]
 async fn words_of_the_model_in_a_note_are_marked_as_such() {
     let scratch = Scratch::without_vectors();
-    ModelNotes::new(scratch.agent()).add(&["- the gateway listens on 8443".to_owned()]).unwrap();
+    ModelNotes::new(scratch.agent()).add(&["- the gateway listens on 8443".to_owned()], WAIT).unwrap();
     scratch.note("memory/2026-06-14.md", "# 2026-06-14\n- the gateway listens on 8443\n");
     scratch.note("memory/mine.md", "the printer listens on 9100\n");
     let (memory, _) = scratch.synced().await;

@@ -27,7 +27,9 @@ impl Clock for Noon {
 /// A vector of the words in a text: every word has a direction of its own.
 pub(crate) struct Toy {
     pub(crate) origin: Origin,
-    pub(crate) dims: usize,
+    pub(crate) dims: AtomicUsize,
+    /// Whether every vector is zero.
+    pub(crate) is_empty: AtomicBool,
     pub(crate) texts: Mutex<Vec<String>>,
     pub(crate) asked: AtomicUsize,
     pub(crate) fails: AtomicBool,
@@ -37,17 +39,22 @@ impl Toy {
     pub(crate) fn new(model: &str) -> Arc<Self> {
         let origin = Origin { provider: "local".into(), model: model.into(), key: "k".into() };
         let (texts, asked, fails) = (Mutex::new(Vec::new()), AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Self { origin, dims: 64, texts, asked, fails })
+        let (dims, is_empty) = (AtomicUsize::new(64), AtomicBool::new(false));
+        Arc::new(Self { origin, dims, is_empty, texts, asked, fails })
     }
 
     fn vector(&self, text: &str) -> Vec<f32> {
-        let mut vector = vec![0.001_f32; self.dims];
+        let dims = self.dims.load(Ordering::Relaxed);
+        if self.is_empty.load(Ordering::Relaxed) {
+            return vec![0.0; dims];
+        }
+        let mut vector = vec![0.001_f32; dims];
         for word in text.to_lowercase().split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
         {
             let hash = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
             });
-            vector[(hash % self.dims as u64) as usize] += if hash & (1 << 40) == 0 { 1.0 } else { -1.0 };
+            vector[(hash % dims as u64) as usize] += if hash & (1 << 40) == 0 { 1.0 } else { -1.0 };
         }
         let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
         vector.into_iter().map(|value| value / length).collect()
