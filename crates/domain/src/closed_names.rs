@@ -16,8 +16,9 @@ pub fn closed_part(below: &Path) -> Option<(String, &'static str)> {
 }
 
 fn why_closed(name: &OsStr) -> Option<&'static str> {
-    let name = folded(&name.to_string_lossy());
-    match name.as_str() {
+    let name = name.to_string_lossy();
+    let name = folded(&name);
+    match &*name {
         ".git" => Some("it is git's own data and may contain credentials"),
         "node_modules" => Some("it contains installed packages, not the project's own files"),
         _ if is_closed_secret(&name) => Some("it may contain secrets"),

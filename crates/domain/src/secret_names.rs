@@ -1,6 +1,7 @@
 //! Names of files and folders that usually contain secrets. Reading them for the model needs approval; searches, mentions
 //! and imports leave them out. Some stay closed even so, see [`crate::closed_names`].
 
+use std::borrow::Cow;
 use std::path::{Component, Path};
 
 /// Complete names, apart from `.env` and its variants.
@@ -37,7 +38,8 @@ const FOLDERS: &[&str] = &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker
 /// Whether this file name usually contains secrets.
 pub fn is_secret_name(name: &str) -> bool {
     // A colon begins a stream on Windows, and follows a commit or a host elsewhere.
-    is_listed(&folded(name)) || is_listed(&name.to_lowercase())
+    let folded = folded(name);
+    is_listed(&folded) || matches!(folded, Cow::Owned(_)) && is_listed(&name.to_lowercase())
 }
 
 fn is_listed(name: &str) -> bool {
@@ -59,7 +61,8 @@ pub(crate) fn is_closed_secret(name: &str) -> bool {
 
 /// Whether everything in a folder of this name is private.
 pub fn is_private_folder(name: &str) -> bool {
-    FOLDERS.contains(&folded(name).as_str())
+    let name = folded(name);
+    FOLDERS.contains(&&*name)
 }
 
 /// The first part of a path that makes it a secret: its own name, or that of a folder that contains it.
@@ -75,11 +78,16 @@ pub fn secret_part(below: &Path) -> Option<String> {
 
 /// A name as file systems may compare it: some take names for the same that differ in case, or in characters that are not
 /// drawn, and Windows ignores trailing characters.
-pub(crate) fn folded(name: &str) -> String {
+pub(crate) fn folded(name: &str) -> Cow<'_, str> {
+    // Searches ask for every file, and most names are plain.
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-".contains(&byte);
+    if name.bytes().all(is_plain) && !name.ends_with('.') {
+        return Cow::Borrowed(name);
+    }
     let mut name: String = name.to_lowercase().chars().filter_map(folded_char).collect();
     name.truncate(name.find(':').unwrap_or(name.len()));
     name.truncate(name.trim_end_matches(['.', ' ']).len());
-    name
+    Cow::Owned(name)
 }
 
 fn folded_char(c: char) -> Option<char> {
