@@ -54,6 +54,10 @@ pub(crate) fn kind(path: &Path) -> Kind {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_in = |folder: &str| path.components().any(|part| part.as_os_str() == folder);
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    // What an installation prepares.
+    if path.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b".pollux-")) {
+        return Kind::Other;
+    }
     if name.starts_with('.') && ends(&[".redo", ".new", ".tmp", ".lock"]) || ends(&[".lock"]) {
         return Kind::Other;
     }

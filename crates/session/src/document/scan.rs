@@ -185,9 +185,10 @@ fn read_body(bytes: &[u8], document: &mut Document) -> bool {
             None => (line.text, false),
         };
         let line_end = start + line.text.len();
-        match body.strip_prefix(b"    ").and_then(read_message) {
+        match read_message(body) {
             Some(message) => {
-                disordered |= !comma_before;
+                // A torn write can leave a space of the old end before the new line.
+                disordered |= !comma_before || !body.starts_with(b"    {");
                 document.messages.push(message);
                 document.end = start + body.len();
             }
@@ -200,6 +201,7 @@ fn read_body(bytes: &[u8], document: &mut Document) -> bool {
                     return true;
                 }
                 document.unreadable_lines += 1;
+                disordered |= !comma_before;
                 if !is_json(body) {
                     document.messages.extend(salvage::message(body.trim_ascii_start()));
                     disordered = true;
@@ -217,7 +219,7 @@ fn find_message(bytes: &[u8], mut at: usize) -> Option<usize> {
     while at < bytes.len() {
         let line = line_at(bytes, at);
         let body = line.text.strip_suffix(b",").unwrap_or(line.text);
-        if body.strip_prefix(b"    ").and_then(read_message).is_some() {
+        if read_message(body).is_some() {
             return Some(at);
         }
         at = line.next;
@@ -230,11 +232,13 @@ fn is_json(line: &[u8]) -> bool {
     serde_json::from_slice::<&RawValue>(line).is_ok()
 }
 
-fn read_message(bytes: &[u8]) -> Option<Value> {
-    if !bytes.starts_with(b"{") {
+/// The message of a line, which may be indented by more or less than it should be.
+fn read_message(line: &[u8]) -> Option<Value> {
+    let message = line.trim_ascii_start();
+    if !message.starts_with(b"{") {
         return None;
     }
-    parse_lenient(bytes).ok()
+    parse_lenient(message).ok()
 }
 
 impl Document {

@@ -93,6 +93,32 @@ fn check_copy(scratch: &Scratch, original: &[u8]) {
     }
 }
 
+/// The beginning of the write is missing: what stood there before is still there, or zeros.
+#[test]
+fn an_append_without_its_beginning_loses_only_itself() {
+    let stages = stages(SessionFormat::Json);
+    let tail = "\n  ]\n}\n".len();
+    for (before, after) in stages.iter().zip(&stages[1..]) {
+        let from = before.len() - tail;
+        for cut in from..after.len().min(from + 200) {
+            let old = before.iter().copied().chain(std::iter::repeat(0)).take(cut);
+            let torn: Vec<u8> = old.chain(after[cut..].iter().copied()).collect();
+            let scratch = Scratch::new();
+            let known = load(&scratch.put("session-before.json", before)).unwrap().messages;
+            let path = scratch.put("session-torn.json", &torn);
+            let session = load(&path).unwrap();
+            let kept = |message: &Message| session.messages.iter().any(|it| it.id() == message.id());
+            assert!(known.iter().all(kept), "cut at {cut} of {from}: {:?}", session.repaired);
+            let mut recorder = Recorder::resume(&session).unwrap();
+            recorder.user(&text("after"), None, at(9)).unwrap();
+            drop(recorder);
+            let messages = json_of(&path)["messages"].as_array().unwrap().len();
+            assert_eq!(messages, session.messages.len() + 1, "cut at {cut} of {from}");
+            assert_eq!(load(&path).unwrap().repaired, None, "cut at {cut} of {from}");
+        }
+    }
+}
+
 #[test]
 fn a_result_torn_while_it_is_written_leaves_the_reply_and_its_pending_call() {
     let stages = stages(SessionFormat::Json);
