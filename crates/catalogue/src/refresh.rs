@@ -59,7 +59,8 @@ pub(crate) fn run(
 ) -> Result<(Scopes, Refreshed)> {
     let scopes = Scopes::of(connection, sources)?;
     let (mut known, found) = known_and_found(connection, sources, &scopes)?;
-    let mut unreadable = Vec::new();
+    let mut unreadable: Vec<(PathBuf, String)> =
+        sources.iter().flat_map(Source::unreadable_folders).collect();
     let mut jobs = Vec::new();
     for (scope, found) in scopes.0.iter().zip(found) {
         for found in found {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pollux_foreign::{ForeignAgent, ForeignEntry, ForeignStore, Stamp};
-use pollux_session::{KnownProject, session_files, subagent_files};
+use pollux_session::{KnownProject, session_files, subagent_files, unreadable_folders};
 
 use crate::scope::Scope;
 
@@ -15,6 +15,15 @@ pub enum Source {
     Own { project: Option<PathBuf>, dirs: Vec<PathBuf> },
     /// The store of another agent.
     Foreign(ForeignStore),
+}
+
+impl Source {
+    pub(crate) fn unreadable_folders(&self) -> Vec<(PathBuf, String)> {
+        match self {
+            Self::Own { dirs, .. } => unreadable_folders(dirs),
+            Self::Foreign(_) => Vec::new(),
+        }
+    }
 }
 
 impl From<KnownProject> for Source {

@@ -10,7 +10,7 @@ use pollux_domain::time::{Clock, SystemClock, Timestamp};
 use pollux_domain::tool::Display;
 use pollux_session::{
     CallRecord, CallResult, Checkpoint, CheckpointError, RecordError, Recorder, ReplyRecord, RestoredTurn,
-    delete_checkpoint, history, list_checkpoints, load, load_checkpoint, save_checkpoint,
+    delete_checkpoint_in, history, list_checkpoints_in, load, load_checkpoint_in, save_checkpoint,
 };
 use serde_json::Value;
 
@@ -123,25 +123,26 @@ fn result(response: &FunctionResponse, open: &mut Vec<(String, CallId)>) -> Opti
 
 /// The saved conversations of a project, for `/chat`.
 impl Prepared<'_> {
-    fn chats(&self) -> &Path {
-        self.loaded.project.temp_dir()
+    fn folders(&self) -> &[PathBuf] {
+        self.loaded.project.state_dirs()
     }
 
     /// The conversations that were saved, oldest first.
     pub fn saved_chats(&self) -> Vec<SavedChat> {
-        let saved = list_checkpoints(self.chats()).into_iter();
+        let saved = list_checkpoints_in(self.folders()).into_iter();
         saved.map(|info| SavedChat { tag: info.tag, saved: info.modified }).collect()
     }
 
     /// Saves a conversation under a name.
     pub fn save_chat(&self, tag: &str, turns: Vec<Content>, model: &str) -> Result<(), String> {
         let checkpoint = Checkpoint { history: turns, auth_type: self.auth_method(model) };
-        save_checkpoint(self.chats(), tag, &checkpoint).map(|_| ()).map_err(|error| words(&error))
+        let folder = self.loaded.project.temp_dir();
+        save_checkpoint(folder, tag, &checkpoint).map(|_| ()).map_err(|error| words(&error))
     }
 
     /// Reads a saved conversation; the texts are upstream's.
     pub fn load_chat(&self, tag: &str, model: &str) -> Result<Vec<Content>, String> {
-        let saved = load_checkpoint(self.chats(), tag).map_err(|error| words(&error))?;
+        let saved = load_checkpoint_in(self.folders(), tag).map_err(|error| words(&error))?;
         let saved = saved.filter(|saved| !saved.history.is_empty());
         let saved = saved.ok_or_else(|| format!("No saved checkpoint found with tag: {tag}."))?;
         match (&saved.auth_type, &self.auth_method(model)) {
@@ -154,7 +155,7 @@ impl Prepared<'_> {
 
     /// Deletes a saved conversation; the texts are upstream's.
     pub fn delete_chat(&self, tag: &str) -> Result<String, String> {
-        match delete_checkpoint(self.chats(), tag).map_err(|error| words(&error))? {
+        match delete_checkpoint_in(self.folders(), tag).map_err(|error| words(&error))? {
             true => Ok(format!("Conversation checkpoint '{tag}' has been deleted.")),
             false => Err(format!("Error: No checkpoint found with tag '{tag}'.")),
         }

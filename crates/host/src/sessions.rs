@@ -20,7 +20,7 @@ pub use selection::{SessionSource, Wanted, Which};
 pub(crate) use upkeep::retention_problem;
 pub use upkeep::{note_root, tidy_up};
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::path::PathBuf;
 
 use pollux_config::env::Env;
@@ -30,9 +30,10 @@ use pollux_domain::failure::Failure;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_session::{
-    IdReservation, Listing, NewSession, Recorder, RestoredTurn, SelectError, SessionFormat, SessionInfo,
-    SessionKind, SessionModel, Spending, StoredSession, delete, exists, import, into_history, known_projects,
-    last_model, list, list_projects, list_text, load, select, select_anywhere, spending,
+    DeleteError, IdReservation, ImportError, Listing, NewSession, Recorder, RestoredTurn, SelectError,
+    SessionFormat, SessionInfo, SessionKind, SessionModel, Spending, StoredSession, delete, exists, import,
+    into_history, known_projects, last_model, list, list_projects, list_text, load, select, select_anywhere,
+    spending,
 };
 
 use super::Loaded;
@@ -50,7 +51,10 @@ pub struct Chosen {
     /// The stored session, until it is resumed.
     stored: Cell<Option<Box<StoredSession>>>,
     /// Its file.
-    file: Option<PathBuf>,
+    file: OnceCell<PathBuf>,
+    /// What this session begins as a copy of, until it was copied.
+    source: Cell<Option<CopySource>>,
+    is_resumed: bool,
     /// The model it was last used with.
     pub(crate) model: Option<SessionModel>,
     /// Whether the user chose the id of this new session.
@@ -65,7 +69,9 @@ impl Chosen {
             id,
             notes: Vec::new(),
             stored: Cell::new(None),
-            file: None,
+            file: OnceCell::new(),
+            source: Cell::new(None),
+            is_resumed: false,
             model: None,
             is_named: false,
             reservation: Cell::new(None),
@@ -74,15 +80,64 @@ impl Chosen {
 
     /// Whether an earlier session is resumed.
     pub fn is_resumed(&self) -> bool {
-        self.file.is_some()
+        self.is_resumed
     }
 
     fn stored(session: StoredSession) -> Self {
-        let notes = session.repaired.iter().map(ToString::to_string).collect();
-        let (file, model) = (Some(session.path.clone()), last_model(&session));
-        let id = session.id.clone();
-        Self { file, model, stored: Cell::new(Some(Box::new(session))), notes, ..Self::new(id) }
+        let file = OnceCell::from(session.path.clone());
+        let chosen = Self { file, ..Self::going_on(session.id.clone(), &session) };
+        chosen.stored.set(Some(Box::new(session)));
+        chosen
     }
+
+    /// A new session that goes on from a copy of this one.
+    fn copy_of(session: &StoredSession, source: CopySource) -> Self {
+        Self { source: Cell::new(Some(source)), ..Self::going_on(SessionId::random(), session) }
+    }
+
+    fn going_on(id: SessionId, session: &StoredSession) -> Self {
+        let notes = session.repaired.iter().map(ToString::to_string).collect();
+        Self { notes, model: last_model(session), is_resumed: true, ..Self::new(id) }
+    }
+
+    /// Makes the copy, as late as possible: a start that fails must leave none, because it would be the latest session.
+    fn copy_source(&self, loaded: &Loaded) -> Result<(), Failure> {
+        let Some(source) = self.source.take() else { return Ok(()) };
+        let spec = new_session(&self.id, &loaded.project, loaded.groups.general.session_format);
+        let copy = match source.copy(&spec) {
+            Ok(copy) => copy,
+            Err(failure) => {
+                self.source.set(Some(source));
+                return Err(failure);
+            }
+        };
+        let _ = self.file.set(copy.path.clone());
+        self.stored.set(Some(Box::new(copy)));
+        Ok(())
+    }
+}
+
+/// What a new session begins as a copy of.
+enum CopySource {
+    /// A session, without its messages.
+    Fork(Box<StoredSession>),
+    Import(PathBuf),
+}
+
+impl CopySource {
+    fn copy(&self, spec: &NewSession) -> Result<StoredSession, Failure> {
+        match self {
+            // The run resumes the copy like any other session.
+            Self::Fork(session) => Recorder::fork(session, spec).map(|(_, copy)| copy).map_err(|error| {
+                Failure::from_error(ExitKind::Input, &error).prefixed("Error resuming session: ")
+            }),
+            Self::Import(path) => import(path, spec).map_err(|error| cannot_import(&error)),
+        }
+    }
+}
+
+fn cannot_import(error: &ImportError) -> Failure {
+    Failure::from_error(ExitKind::Input, error).prefixed("Error importing session from file: ")
 }
 
 /// A resumed session: its recorder and history. The stored session is consumed, so that
@@ -94,7 +149,7 @@ pub struct Continued {
     pub spending: Spending,
 }
 
-/// `--resume`, `--session-id`, `--session-file` (exit code 42). Read-only, except for the copy made by an import.
+/// `--resume`, `--session-id`, `--session-file` (exit code 42). Read-only.
 pub fn choose_session(options: &Request, loaded: &Loaded) -> Result<Chosen, Failure> {
     match &options.session {
         SessionChoice::New => Ok(Chosen::new(SessionId::random())),
@@ -107,11 +162,9 @@ pub fn choose_session(options: &Request, loaded: &Loaded) -> Result<Chosen, Fail
         SessionChoice::Resume(resumed) => resume(resumed, loaded),
         SessionChoice::Import(path) => {
             let path = loaded.env.cwd().join(path);
-            let copied = import(&path, &fresh(loaded));
-            let session = copied.map_err(|error| {
-                Failure::from_error(ExitKind::Input, &error).prefixed("Error importing session from file: ")
-            })?;
-            Ok(Chosen::stored(session))
+            let session = load(&path)
+                .map_err(|source| cannot_import(&ImportError::Unusable { path: path.clone(), source }))?;
+            Ok(Chosen::copy_of(&session, CopySource::Import(path)))
         }
     }
 }
@@ -140,11 +193,7 @@ fn resume(resumed: &Resumed, loaded: &Loaded) -> Result<Chosen, Failure> {
     if !resumed.fork {
         return Ok(Chosen::stored(session));
     }
-    let (recorder, copy) = Recorder::fork(&session, &fresh(loaded))
-        .map_err(|error| Failure::from_error(ExitKind::Input, &error).prefixed("Error resuming session: "))?;
-    // The run resumes it once everything else is ready.
-    drop(recorder);
-    let mut chosen = Chosen::stored(copy);
+    let mut chosen = Chosen::copy_of(&session, CopySource::Fork(Box::new(session.without_messages())));
     chosen.notes.push(format!("Session {} continues in a new session: {}", session.id, chosen.id));
     Ok(chosen)
 }
@@ -172,7 +221,8 @@ fn found(resumed: &Resumed, loaded: &Loaded) -> Result<SessionInfo, (SelectError
 /// The recorder of this run's session, and its history. Needs a runtime.
 pub fn resume_or_create(chosen: &Chosen, loaded: &Loaded) -> Result<Continued, Failure> {
     let resuming = |failure: Failure| failure.prefixed("Error resuming session: ");
-    let stored = match (chosen.stored.take(), &chosen.file) {
+    chosen.copy_source(loaded)?;
+    let stored = match (chosen.stored.take(), chosen.file.get()) {
         (Some(session), _) => session,
         // It was resumed before, so it is loaded again.
         (None, Some(file)) => {
@@ -216,11 +266,6 @@ fn reserve_id(chosen: &Chosen, loaded: &Loaded) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A new session of this project.
-fn fresh(loaded: &Loaded) -> NewSession {
-    new_session(&SessionId::random(), &loaded.project, loaded.groups.general.session_format)
-}
-
 pub fn new_session(id: &SessionId, project: &Project, format: SessionFormat) -> NewSession {
     NewSession {
         id: id.clone(),
@@ -259,7 +304,17 @@ pub fn delete_session(which: &str, env: &Env) -> Result<String, Failure> {
     let which = id.as_ref().map_or(which, SessionId::as_str);
     delete(&listing, dirs, which, None, SystemClock.now())
         .map(|line| format!("{line}\n"))
-        .map_err(|error| Failure::from_error(ExitKind::Input, &error))
+        .map_err(|error| not_deleted(&error, &listing))
+}
+
+/// Why nothing was deleted; what could not be read may be what was meant.
+fn not_deleted(error: &DeleteError, listing: &Listing) -> Failure {
+    let failure = Failure::from_error(ExitKind::Input, error);
+    let is_missing = matches!(error, DeleteError::NoSessions | DeleteError::NoMatch { .. });
+    match unreadable(listing) {
+        bad if is_missing && !bad.is_empty() => failure.hint(bad.join("\n      ")),
+        _ => failure,
+    }
 }
 
 fn project(env: &Env) -> Result<Project, Failure> {

@@ -195,12 +195,13 @@ async fn assemble(
     let mut tools = all_tools(setup.clone(), loaded, &model)?;
     tools.extend(discovered(&setup, loaded, &mut warnings).await?);
     tools.extend(recall.iter().flat_map(memory::tools));
+    let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
+    // Last, because it may copy a session.
     let sessions::Continued { mut recorder, history, spending } =
         sessions::resume_or_create(&turn.session, loaded)?;
     meter.budget().resume(budget::spent(loaded, &spending));
     let directory = workspace.root().to_path_buf();
     let checkers = checker::programs(loaded, &directory, Arc::clone(&background));
-    let shadow = rewind::open_shadow(loaded, &background, interactive).await?;
     let change_recorder = Arc::new(recorded_changes(turn, shadow));
     let mut restored = history;
     let hooks = hooks::port(turn, &directory, begin, Arc::clone(&background), &mut warnings);

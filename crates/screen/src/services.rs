@@ -27,7 +27,7 @@ use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::{Clock as _, SystemClock};
 use pollux_host::Loaded;
 use pollux_host::{Offers, Workspace};
-use pollux_session::{add_shell_command, log_prompt, logged_prompts, shell_history};
+use pollux_session::{add_shell_command, log_prompt, logged_prompts_in, shell_history_in};
 use pollux_tui::composer::{Item, Kind, Wanted};
 
 use self::project_paths::{ProjectPaths, WAIT};
@@ -62,6 +62,8 @@ pub(crate) struct ComposerServices {
     home: PathBuf,
     /// The project's temporary folder.
     temp: PathBuf,
+    /// All folders that hold state of the project, that one included.
+    state: Vec<PathBuf>,
     /// The session that prompts are logged for.
     session: Mutex<SessionId>,
     queued: Arc<QueuedPrompts>,
@@ -89,6 +91,7 @@ impl ComposerServices {
             root: loaded.project.root().to_path_buf(),
             home: loaded.home.user_home().to_path_buf(),
             temp: loaded.project.temp_dir().to_path_buf(),
+            state: loaded.project.state_dirs().to_vec(),
             session: Mutex::new(session),
             queued,
             env: loaded.env.clone(),
@@ -219,7 +222,7 @@ impl ComposerServices {
             Kind::At => self.references(wanted, answer),
             Kind::Slash => {
                 let offers = self.offers.locked().clone();
-                answer(slash::complete(&wanted.text, &offers, &self.temp, &self.root, &self.home), "");
+                answer(slash::complete(&wanted.text, &offers, &self.state, &self.root, &self.home), "");
             }
             Kind::Shell { command: true } if !wanted.text.contains('/') => {
                 answer(shell_words::programs(&wanted.text, &self.env), "");
@@ -251,11 +254,11 @@ impl ComposerServices {
     pub(crate) fn history(&self) -> (Vec<String>, Vec<String>) {
         // Keep only the last of equal prompts.
         let mut seen = HashSet::new();
-        let mut prompts = logged_prompts(&self.temp);
+        let mut prompts = logged_prompts_in(&self.state);
         prompts.retain(|prompt| !prompt.trim().is_empty() && seen.insert(prompt.clone()));
         prompts.truncate(MOST_PAST);
         prompts.reverse();
-        (prompts, shell_history(&self.temp).unwrap_or_default())
+        (prompts, shell_history_in(&self.state))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Conversations saved under a name (`/chat save`), in upstream's format.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -115,6 +116,26 @@ pub fn list_checkpoints(temp: &Path) -> Vec<CheckpointInfo> {
     found
 }
 
+/// The saved conversations in all folders that hold state of a project, oldest first. Of those with the same name, the one
+/// in the first of these folders is found by [`load_checkpoint_in`].
+pub fn list_checkpoints_in(folders: &[PathBuf]) -> Vec<CheckpointInfo> {
+    let mut tags = HashSet::new();
+    let mut found: Vec<CheckpointInfo> = folders.iter().flat_map(|folder| list_checkpoints(folder)).collect();
+    found.retain(|info| tags.insert(info.tag.clone()));
+    found.sort_by(|a, b| (a.modified, &a.tag).cmp(&(b.modified, &b.tag)));
+    found
+}
+
+/// Reads a conversation that was saved in one of these folders.
+pub fn load_checkpoint_in(folders: &[PathBuf], tag: &str) -> Result<Option<Checkpoint>, CheckpointError> {
+    folders.iter().find_map(|folder| load_checkpoint(folder, tag).transpose()).transpose()
+}
+
+/// Deletes a saved conversation from all of these folders; false if there was none.
+pub fn delete_checkpoint_in(folders: &[PathBuf], tag: &str) -> Result<bool, CheckpointError> {
+    folders.iter().try_fold(false, |any, folder| Ok(delete_checkpoint(folder, tag)? || any))
+}
+
 fn parse(text: &str) -> Checkpoint {
     let value: Value = parse_lenient_str(text).unwrap_or_default();
     let (history, auth_type) = match value {
@@ -158,6 +179,24 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
+
+    #[test]
+    fn conversations_in_an_earlier_folder_of_the_project_are_found_and_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = ["now", "before"].map(|name| dir.path().join(name));
+        let of = |text: &str| Checkpoint { history: vec![Content::user_text(text)], auth_type: None };
+        for (folder, tag) in [(0, "both"), (1, "both"), (1, "old")] {
+            save_checkpoint(&folders[folder], tag, &of(&format!("{folder}"))).unwrap();
+        }
+        let mut tags: Vec<String> = list_checkpoints_in(&folders).into_iter().map(|info| info.tag).collect();
+        tags.sort();
+        assert_eq!(tags, ["both", "old"]);
+        assert_eq!(load_checkpoint_in(&folders, "both").unwrap(), Some(of("0")));
+        assert_eq!(load_checkpoint_in(&folders, "old").unwrap(), Some(of("1")));
+        assert!(delete_checkpoint_in(&folders, "both").unwrap());
+        assert_eq!(load_checkpoint_in(&folders, "both").unwrap(), None);
+        assert!(!delete_checkpoint_in(&folders, "both").unwrap());
+    }
 
     #[test]
     fn a_conversation_is_saved_listed_loaded_and_deleted_under_any_name() {

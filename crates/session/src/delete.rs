@@ -9,8 +9,8 @@ use pollux_domain::id::SessionId;
 use pollux_domain::time::Timestamp;
 
 use crate::blobs;
-use crate::listing::{Listing, files_of, position, relative_time};
-use crate::lock::{Lock, LockError};
+use crate::listing::{Listing, files_of, position, relative_time, shares_names};
+use crate::lock::{Lock, LockError, LockHolder};
 use crate::recorder::{draft_path, sanitised};
 use crate::redo;
 use crate::reserved::is_reserved;
@@ -27,8 +27,8 @@ pub enum DeleteError {
     NoMatch { given: String },
     #[error("Cannot delete the current active session.")]
     Current,
-    #[error("Failed to delete session: `{}` is in use by process {pid}", path.display())]
-    InUse { pid: u32, path: PathBuf },
+    #[error("Failed to delete session: `{}` is in use by {holder}", path.display())]
+    InUse { path: PathBuf, holder: LockHolder },
     #[error("Failed to delete session: could not delete `{}`: {source}", path.display())]
     Failed { path: PathBuf, source: io::Error },
 }
@@ -61,8 +61,10 @@ pub fn delete(
     let locks: Vec<Lock> = files.iter().map(|path| lock(path)).collect::<Result<_, _>>()?;
     let used = blobs_of(dirs, &files, &session.id);
     // The session's own files go last: while they are there, a failed deletion can be tried again.
-    for dir in dirs {
-        delete_artefacts(dir, &session.id)?;
+    if !shares_names(dirs, &session.id) {
+        for dir in dirs {
+            delete_artefacts(dir, &session.id)?;
+        }
     }
     for path in &files {
         delete_path(path)?;
@@ -76,7 +78,7 @@ pub fn delete(
 
 fn lock(path: &Path) -> Result<Lock, DeleteError> {
     Lock::take(path).map_err(|error| match error {
-        LockError::Held(owner) => DeleteError::InUse { pid: owner.pid, path: path.to_owned() },
+        LockError::Held(owner) => DeleteError::InUse { path: path.to_owned(), holder: owner.holder(path) },
         LockError::Io(source) => DeleteError::Failed { path: path.to_owned(), source },
     })
 }

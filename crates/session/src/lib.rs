@@ -45,8 +45,8 @@ mod verify;
 mod view;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointError, CheckpointInfo, checkpoint_file, delete_checkpoint, list_checkpoints,
-    load_checkpoint, save_checkpoint,
+    Checkpoint, CheckpointError, CheckpointInfo, checkpoint_file, delete_checkpoint, delete_checkpoint_in,
+    list_checkpoints, list_checkpoints_in, load_checkpoint, load_checkpoint_in, save_checkpoint,
 };
 pub use delete::{DeleteError, delete};
 pub use export::export;
@@ -58,10 +58,10 @@ pub use kind::SessionKind;
 pub use last_model::last_model;
 pub use listing::{
     Listing, SelectError, SessionInfo, exists, files_of, list, list_projects, list_text, relative_time,
-    select, select_anywhere, session_files, subagent_files, subagents,
+    select, select_anywhere, session_files, subagent_files, subagents, unreadable_folders,
 };
 pub use load::{LoadError, RepairNote, StoredSession, load};
-pub use lock::used_by;
+pub use lock::{LockHolder, used_by};
 pub use message::encode::display as display_json;
 pub use message::own::UserSource;
 pub use message::{
@@ -69,7 +69,7 @@ pub use message::{
 };
 pub use pollux_config::groups::SessionFormat;
 pub use projects::{KnownProject, known_projects};
-pub use prompt_log::{PromptLogError, log_prompt, logged_prompts};
+pub use prompt_log::{PromptLogError, log_prompt, logged_prompts, logged_prompts_in};
 pub use record::{CallRecord, CallResult, NewSession, ReplyRecord};
 pub use recorder::{
     ForkError, RecordError, Recorder, RecorderEvent, ResumeError, TitleWriter, new_message_id,
@@ -80,7 +80,7 @@ pub use retention::{
     delete_leftovers, leftovers, plan,
 };
 pub use session_model::SessionModel;
-pub use shell_history::{ShellHistoryError, add_shell_command, shell_history};
+pub use shell_history::{ShellHistoryError, add_shell_command, shell_history, shell_history_in};
 pub use spending::{Spending, spending};
 pub use stream::damage;
 pub use summary::{SummaryError, set_summary, set_title};

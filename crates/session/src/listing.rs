@@ -13,6 +13,7 @@ pub use text::{list_text, relative_time};
 use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use pollux_domain::content::Part;
@@ -54,7 +55,7 @@ pub struct SessionInfo {
 /// Lists the sessions in these folders. Sub-agents' sessions and those without anything to resume are not
 /// listed; of two files with the same id the one updated later is.
 pub fn list(dirs: &[PathBuf], now: Timestamp) -> Listing {
-    let mut listing = Listing::default();
+    let mut listing = Listing { unreadable: unreadable_folders(dirs), ..Listing::default() };
     let mut places: HashMap<String, usize> = HashMap::new();
     for path in session_files(dirs) {
         match describe(&path, now) {
@@ -90,6 +91,18 @@ pub fn exists(dirs: &[PathBuf], id: &SessionId) -> bool {
 pub fn files_of(dirs: &[PathBuf], id: &SessionId) -> Vec<PathBuf> {
     let is_it = |path: &PathBuf| peek::session_id(path).is_some_and(|found| found == *id);
     session_files(dirs).into_iter().filter(is_it).collect()
+}
+
+/// Whether another session in these folders has the same names for what is stored apart: `a/b` and `a_b` do, and nothing
+/// tells whose it is.
+pub(crate) fn shares_names(dirs: &[PathBuf], id: &SessionId) -> bool {
+    let name = sanitised(id.as_str());
+    // Only a replaced character makes two names one.
+    name.contains('_')
+        && session_files(dirs)
+            .iter()
+            .filter_map(|path| peek::session_id(path))
+            .any(|other| other != *id && sanitised(other.as_str()) == name)
 }
 
 /// The sessions of all these projects, each with its project.
@@ -150,6 +163,18 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 
 fn is_log(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "jsonl")
+}
+
+/// Those of these folders that exist but cannot be listed, with the reason.
+pub fn unreadable_folders(dirs: &[PathBuf]) -> Vec<(PathBuf, String)> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    let problem = |dir: &PathBuf| match fs::read_dir(dir) {
+        Err(error) if !matches!(error.kind(), NotFound | NotADirectory) => {
+            Some((dir.clone(), format!("could not list the sessions in `{}`: {error}", dir.display())))
+        }
+        Ok(_) | Err(_) => None,
+    };
+    dirs.iter().filter_map(problem).collect()
 }
 
 /// All files in these folders that are named like sessions, in a stable order.

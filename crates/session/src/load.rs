@@ -57,7 +57,7 @@ pub struct StoredSession {
 
 impl StoredSession {
     /// A copy without the messages, which may use most of the memory.
-    pub(crate) fn without_messages(&self) -> Self {
+    pub fn without_messages(&self) -> Self {
         Self {
             path: self.path.clone(),
             id: self.id.clone(),
@@ -198,17 +198,23 @@ fn streamed(path: &Path, stamp: FileStamp, blobs: &Blobs) -> Option<Decoded> {
 pub(crate) fn read_folded(path: &Path) -> Result<(Vec<u8>, FileStamp, Folded), LoadError> {
     let (mut bytes, stamp) = read(path)?;
     let finished = redo::finish(path, &mut bytes);
-    let mut folded = match fold(path, &bytes) {
-        Err(LoadError::NotASession { .. }) => from_damaged(path, &bytes)?,
-        folded => folded?,
-    };
-    read_behind_damage(&bytes, &mut folded);
+    let mut folded = fold_or_salvage(path, &bytes)?;
     if let Some(at) = finished {
         // The file on disk is still torn there; only a rewrite repairs it.
         folded.layout = Layout::Other;
         folded.repaired.get_or_insert(RepairNote::torn(at));
     }
     Ok((bytes, stamp, folded))
+}
+
+/// Parses a whole file, and what can be read of a damaged one.
+pub(crate) fn fold_or_salvage(path: &Path, bytes: &[u8]) -> Result<Folded, LoadError> {
+    let mut folded = match fold(path, bytes) {
+        Err(LoadError::NotASession { .. }) => from_damaged(path, bytes)?,
+        folded => folded?,
+    };
+    read_behind_damage(bytes, &mut folded);
+    Ok(folded)
 }
 
 /// An object that is damaged before it names its session.

@@ -4,6 +4,7 @@
 //! lock on the file, which the system gives up with the process. The second covers systems without `/proc`
 //! and owners in another process namespace.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -38,8 +39,14 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    pub(crate) fn is_elsewhere(&self) -> bool {
+    fn is_elsewhere(&self) -> bool {
         !self.host.is_empty() && self.host != host()
+    }
+
+    /// This owner of the lock of a session file, for a message.
+    pub(crate) fn holder(self, session: &Path) -> LockHolder {
+        let host = self.is_elsewhere().then_some(self.host);
+        LockHolder { pid: self.pid, host, lock: lock_path(session) }
     }
 
     /// Whether its process is not among those of this machine, or is another one by now.
@@ -48,6 +55,29 @@ impl Owner {
             (Some(now), Some(then)) => now != then,
             (Some(_), None) => false,
             (None, _) => true,
+        }
+    }
+}
+
+/// The process that uses a session, as users are told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LockHolder {
+    /// 0 if it is not known.
+    pub pid: u32,
+    /// Its machine, if that is another one: whether the process still runs cannot be seen from here.
+    pub host: Option<String>,
+    lock: PathBuf,
+}
+
+impl fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.pid, &self.host) {
+            (0, None) => f.write_str("another process"),
+            (pid, None) => write!(f, "process {pid}"),
+            (pid, Some(host)) => {
+                let lock = self.lock.display();
+                write!(f, "process {pid} on `{host}` (if it is no longer running, delete `{lock}`)")
+            }
         }
     }
 }
@@ -83,7 +113,7 @@ pub(crate) enum LockState {
 /// Looks at the lock of a session file without taking it.
 pub(crate) fn lock_state(session: &Path) -> LockState {
     let path = lock_path(session);
-    let Ok(file) = File::open(&path) else { return LockState::Free };
+    let Ok(file) = open(&path) else { return LockState::Free };
     let owner = read_owner(&file).ok().flatten();
     if is_alive(&file, owner.as_ref(), Some(std::time::SystemTime::now())) {
         LockState::Held
@@ -94,7 +124,7 @@ pub(crate) fn lock_state(session: &Path) -> LockState {
 
 /// The process that holds a session file, if one does. Takes no lock.
 pub fn used_by(session: &Path) -> Option<u32> {
-    let file = File::open(lock_path(session)).ok()?;
+    let file = open(&lock_path(session)).ok()?;
     let owner = read_owner(&file).ok().flatten();
     let is_alive = is_alive(&file, owner.as_ref(), Some(std::time::SystemTime::now()));
     owner.filter(|_| is_alive).map(|owner| owner.pid)
@@ -182,7 +212,7 @@ fn place(draft: &Path, file: File, path: &Path) -> io::Result<File> {
 
 /// Removes the lock of a dead owner. `Some` if the owner lives, `None` if the name may be free now.
 fn evict_if_dead(path: &Path, now: Option<std::time::SystemTime>) -> Result<Option<Owner>, LockError> {
-    let file = match OpenOptions::new().read(true).open(path) {
+    let file = match open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
@@ -200,6 +230,14 @@ fn evict_if_dead(path: &Path, now: Option<std::time::SystemTime>) -> Result<Opti
         }
     }
     Ok(None)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    // Opening a pipe would wait for a writer that may never come.
+    match fs::metadata(path)?.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::other("the lock is not a regular file")),
+    }
 }
 
 fn is_alive(file: &File, owner: Option<&Owner>, now: Option<std::time::SystemTime>) -> bool {
@@ -305,6 +343,17 @@ mod tests {
         assert!(
             matches!(Lock::take(&session), Err(LockError::Held(owner)) if owner.host == "elsewhere.example")
         );
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_lock_is_an_error_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let session = dir.path().join("session-x.json");
+        let made = std::process::Command::new("mkfifo").arg(lock_path(&session)).status().unwrap();
+        assert!(made.success());
+        assert_eq!(used_by(&session), None);
+        let LockError::Io(error) = Lock::take(&session).unwrap_err() else { panic!("held") };
+        assert_eq!(error.to_string(), "the lock is not a regular file");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use pollux_config::files::read_text;
@@ -33,7 +34,9 @@ pub fn known_projects(home: &Home) -> Vec<KnownProject> {
         entries.sort();
         for entry in entries {
             let chats = entry.join("chats");
-            if !chats.is_dir() {
+            // A folder that cannot be entered may hold sessions; listing it tells why they are missing.
+            let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+            if !fs::metadata(&chats).map_or_else(is_denied, |metadata| metadata.is_dir()) {
                 continue;
             }
             let (root, hash) = register.identify(&entry, &chats);

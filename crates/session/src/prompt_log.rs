@@ -180,20 +180,28 @@ fn appended(text: &str, session: &SessionId, prompt: &str, now: Timestamp) -> Op
 
 /// The prompts of a project, newest first. Unreadable entries are skipped; nothing is written.
 pub fn logged_prompts(temp: &Path) -> Vec<String> {
+    logged_prompts_in(&[temp.to_owned()])
+}
+
+/// The same of all folders that hold state of a project.
+pub fn logged_prompts_in(folders: &[PathBuf]) -> Vec<String> {
+    let mut prompts: Vec<(Option<Timestamp>, String)> =
+        folders.iter().rev().flat_map(|folder| dated_prompts(folder)).collect();
+    // A file is in the order of writing; several sessions may write at the same time.
+    prompts.sort_by_key(|(time, _)| *time);
+    prompts.into_iter().rev().map(|(_, message)| message).collect()
+}
+
+fn dated_prompts(temp: &Path) -> Vec<(Option<Timestamp>, String)> {
     let Ok(Some(text)) = read_lossy(&temp.join("logs.json")) else { return Vec::new() };
     // Logs can be long, so only the needed fields are decoded.
     let decoded = |text: &str| parse_lenient_str::<Vec<Line>>(text).ok();
     let lines = decoded(&text).or_else(|| decoded(&without_torn_end(&text)?)).unwrap_or_default();
-    let mut prompts: Vec<(Option<Timestamp>, String)> = lines
-        .into_iter()
-        .filter_map(|line| match line {
-            Line::Prompt { timestamp, message, .. } => Some((Timestamp::parse(&timestamp), message)),
-            Line::Other(_) => None,
-        })
-        .collect();
-    // The file is in the order of writing; several sessions may write at the same time.
-    prompts.sort_by_key(|(time, _)| *time);
-    prompts.into_iter().rev().map(|(_, message)| message).collect()
+    let dated = |line| match line {
+        Line::Prompt { timestamp, message, .. } => Some((Timestamp::parse(&timestamp), message)),
+        Line::Other(_) => None,
+    };
+    lines.into_iter().filter_map(dated).collect()
 }
 
 /// An entry as far as it is needed to list it; what is not one is passed over.

@@ -42,6 +42,7 @@ use crate::blobs::Blobs;
 use crate::import::{self, ImportError};
 use crate::kind::SessionKind;
 use crate::load::StoredSession;
+use crate::lock::LockHolder;
 use crate::message::own::UserSource;
 use crate::message::{MessageId, encode, own};
 use crate::record::{CallResult, NewSession, ReplyRecord};
@@ -69,8 +70,8 @@ pub enum RecordError {
     ChangedByOthers { path: PathBuf },
     #[error("could not sync session file `{}`; a power failure may lose the last messages", path.display())]
     Unsynced { path: PathBuf, source: io::Error },
-    #[error("session file `{}` is being written by process {pid}", path.display())]
-    InUse { path: PathBuf, pid: u32 },
+    #[error("session file `{}` is being written by {holder}", path.display())]
+    InUse { path: PathBuf, holder: LockHolder },
     #[error("session file `{}` has no message `{id}` to rewind to", path.display())]
     NoSuchMessage { path: PathBuf, id: MessageId },
     #[error("the session is not recorded")]
@@ -416,7 +417,8 @@ impl Recorder {
         self.write(Change { now, kind: ChangeKind::Message { message, is_prompt } })
     }
 
-    fn write(&mut self, change: Change<'_>) -> Result<(), RecordError> {
+    fn write(&mut self, mut change: Change<'_>) -> Result<(), RecordError> {
+        change.limit_depth();
         let mut recording = self.recording.locked();
         let written = recording.write(change);
         // The name may have been taken, or the session may continue in another file.

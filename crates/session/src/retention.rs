@@ -44,6 +44,10 @@ pub enum RetentionError {
     BadPeriod { key: &'static str, given: String },
     #[error("invalid `general.sessionRetention.maxCount` 0 (expected at least 1); no sessions were deleted")]
     NoCount,
+    #[error(
+        "`general.sessionRetention.minRetention` `{min}` is longer than `maxAge` `{max}`; no sessions were deleted"
+    )]
+    Contradictory { min: String, max: String },
 }
 
 impl RetentionPolicy {
@@ -65,6 +69,12 @@ impl RetentionPolicy {
             return Err(RetentionError::NoCount);
         }
         let max_count = settings.max_count.and_then(|count| usize::try_from(count).ok());
+        // As upstream. Deleting anything would break one of the two promises.
+        if let (Some(min), Some(max)) = (&settings.min_retention, &settings.max_age)
+            && max_age_ms.is_some_and(|limit| limit < min_age_ms)
+        {
+            return Err(RetentionError::Contradictory { min: min.clone(), max: max.clone() });
+        }
         if max_age_ms.is_none() && max_count.is_none() {
             return Ok(None);
         }

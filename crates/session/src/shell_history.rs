@@ -1,7 +1,8 @@
 //! The shell history of a project (`shell_history`), in upstream's format.
 
+use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pollux_config::files::{self, FileError, FileLock, LockError, Mode};
 
@@ -20,6 +21,18 @@ pub enum ShellHistoryError {
 /// The commands of a project, oldest first.
 pub fn shell_history(temp: &Path) -> Result<Vec<String>, FileError> {
     Ok(parse(&read(&temp.join("shell_history"))?))
+}
+
+/// The commands in all folders that hold state of a project, oldest first; those of the first folder come last, and each
+/// command once. What cannot be read is passed over.
+pub fn shell_history_in(folders: &[PathBuf]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let newest_first =
+        folders.iter().flat_map(|folder| shell_history(folder).unwrap_or_default().into_iter().rev());
+    let mut commands: Vec<String> =
+        newest_first.filter(|command| seen.insert(command.clone())).take(MAX_COMMANDS).collect();
+    commands.reverse();
+    commands
 }
 
 /// Adds a command. A repeated one moves to the end.

@@ -90,8 +90,8 @@ fn short(text: &str) -> String {
 
 fn in_use(error: &ResumeError) -> Failure {
     match error {
-        ResumeError::InUse { pid, .. } => {
-            Failure::new(ExitKind::Input, format!("the session is in use by process {pid}"))
+        ResumeError::InUse { holder, .. } => {
+            Failure::new(ExitKind::Input, format!("the session is in use by {holder}"))
                 .hint("stop that process first")
         }
         other => Failure::from_error(ExitKind::Input, other),

@@ -264,7 +264,8 @@ fn a_start_that_fails_leaves_no_copy() {
     fs::copy(&own[0], scene.home.project().join("theirs.json")).unwrap();
     for source in [&["--resume", "latest", "--fork"][..], &["--session-file", "theirs.json"]] {
         let args = |more: &[&'static str]| -> Vec<&str> { [source, more].concat() };
-        let run = scene.prompt(&args(&["-p", "x"])).without_env("GEMINI_API_KEY").run();
+        let run = scene.prompt(&args(&["-p", "x"])).without_env("GEMINI_API_KEY");
+        let run = run.without_env("GOOGLE_GEMINI_BASE_URL").run();
         assert_eq!(run.code, Some(41), "{source:?}: {}", run.stderr);
         let run = scene.prompt(&args(&["-p", ""])).run();
         assert_eq!(run.code, Some(42), "{source:?}: {}", run.stderr);

@@ -10,6 +10,7 @@ use pollux_domain::time::{Clock, SystemClock};
 use pollux_foreign::{ForeignAgent, ForeignEntry, ForeignStore};
 use pollux_session::{
     SelectError, SessionInfo, list, list_projects, load, select, select_anywhere, subagent_files,
+    unreadable_folders,
 };
 
 use super::places::{SessionPlaces, origin, source_word};
@@ -188,8 +189,16 @@ fn located(stores: &[ForeignStore], listed: &Listed) -> Result<Box<Foreign>, Fai
     }
 }
 
-/// The error for a session that was not found.
+/// The error for a session that was not found, with the folders that may hold it.
 fn refused(places: &SessionPlaces, which: &Which, error: &SelectError) -> Failure {
+    let mut failure = not_found(places, which, error);
+    let dirs =
+        if which.all_projects { places.chats_dirs() } else { places.project.read_chat_dirs().to_vec() };
+    failure.causes.extend(unreadable_folders(&dirs).into_iter().map(|(_, reason)| reason));
+    failure
+}
+
+fn not_found(places: &SessionPlaces, which: &Which, error: &SelectError) -> Failure {
     let given = one_line(&which.id);
     let failure = |text: String, hint: &str| Failure::new(ExitKind::Input, text).hint(hint);
     match error {

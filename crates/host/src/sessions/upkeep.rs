@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use pollux_config::files::{self, Mode};
-use pollux_config::groups::Retention;
 use pollux_config::settings::Layer;
 use pollux_domain::id::SessionId;
 use pollux_domain::time::{Clock, SystemClock, Timestamp};
@@ -76,23 +75,8 @@ fn policy(loaded: &Loaded) -> Result<Option<RetentionPolicy>, String> {
         Some(count) => Err(format!(
             "invalid `general.sessionRetention.maxCount` {count} (expected at least 1); no sessions were deleted"
         )),
-        None => checked_policy(retention),
+        None => RetentionPolicy::from_settings(retention).map_err(|error| error.to_string()),
     }
-}
-
-fn checked_policy(retention: &Retention) -> Result<Option<RetentionPolicy>, String> {
-    let policy = RetentionPolicy::from_settings(retention).map_err(|error| error.to_string())?;
-    let is_contradictory =
-        policy.and_then(|policy| policy.max_age_ms.map(|age| age < policy.min_age_ms)).unwrap_or_default();
-    if !is_contradictory {
-        return Ok(policy);
-    }
-    let given = |text: &Option<String>| text.clone().unwrap_or_default();
-    Err(format!(
-        "`general.sessionRetention.minRetention` `{}` is longer than `maxAge` `{}`; no sessions were deleted",
-        given(&retention.min_retention),
-        given(&retention.max_age)
-    ))
 }
 
 /// The limits of a cleanup, as the last line of its log. Other limits give another line.
@@ -204,27 +188,6 @@ mod tests {
         assert_eq!(began("/c/session-2026-01-01T12-00-abcdef01.json"), 36);
         assert_eq!(began("/c/session-1767225600000-abcdef01.json"), 0);
         assert_eq!(began("/c/other.json"), 0);
-    }
-
-    #[test]
-    fn invalid_limits_are_reported_and_delete_nothing() {
-        let read = |max_age: &str, min_retention: &str| {
-            checked_policy(&Retention {
-                enabled: true,
-                max_age: Some(max_age.to_owned()),
-                max_count: None,
-                min_retention: Some(min_retention.to_owned()),
-            })
-        };
-        for bad in ["abc", "5y", "-1d", "30", "0d"] {
-            let why = read(bad, "1d").unwrap_err();
-            assert!(why.starts_with(&format!("invalid `general.sessionRetention.maxAge` `{bad}`")), "{why}");
-        }
-        let why = read("12h", "1d").unwrap_err();
-        assert!(
-            why.starts_with("`general.sessionRetention.minRetention` `1d` is longer than `maxAge` `12h`")
-        );
-        assert!(read("24h", "1d").unwrap().is_some());
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Completions after a slash: commands, subcommands and their arguments.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pollux_domain::terminal_text::one_line;
 use pollux_front::{SlashCommand, SlashSubcommand, reserved, slash_commands};
 use pollux_host::Offers;
 use pollux_host::checkpoint;
 use pollux_host::custom_commands;
-use pollux_session::list_checkpoints;
+use pollux_session::list_checkpoints_in;
 use pollux_tui::composer::Item;
 
 use super::{fuzzy, shell_words};
@@ -22,7 +22,13 @@ struct Candidate {
 }
 
 /// Completions for the end of a line that starts with a slash.
-pub(super) fn complete(line: &str, offers: &Offers, temp: &Path, root: &Path, home: &Path) -> Vec<Item> {
+pub(super) fn complete(
+    line: &str,
+    offers: &Offers,
+    state: &[PathBuf],
+    root: &Path,
+    home: &Path,
+) -> Vec<Item> {
     let typed = line.strip_prefix('/').unwrap_or(line);
     let Some((before, word)) = typed.rsplit_once(char::is_whitespace) else {
         return fitting(commands(offers), typed);
@@ -37,7 +43,7 @@ pub(super) fn complete(line: &str, offers: &Offers, temp: &Path, root: &Path, ho
     match rest {
         [] => {
             let mut candidates = subcommands(command);
-            candidates.extend(values(command.name(), "", offers, temp));
+            candidates.extend(values(command.name(), "", offers, state));
             match candidates.is_empty() && takes_path(command.name(), "") {
                 true => shell_words::paths(word, root, home),
                 false => fitting(candidates, word),
@@ -48,7 +54,7 @@ pub(super) fn complete(line: &str, offers: &Offers, temp: &Path, root: &Path, ho
             let name = known.and_then(|known| known.names.first()).copied().unwrap_or_default();
             match takes_path(command.name(), name) {
                 true => shell_words::paths(word, root, home),
-                false => fitting(values(command.name(), name, offers, temp), word),
+                false => fitting(values(command.name(), name, offers, state), word),
             }
         }
         _ => Vec::new(),
@@ -132,7 +138,7 @@ fn takes_path(command: &str, sub: &str) -> bool {
 }
 
 /// Arguments for a command and its subcommand.
-fn values(command: &str, sub: &str, offers: &Offers, temp: &Path) -> Vec<Candidate> {
+fn values(command: &str, sub: &str, offers: &Offers, state: &[PathBuf]) -> Vec<Candidate> {
     let of = |names: Vec<(String, String)>| -> Vec<Candidate> {
         let candidate = |(name, about): (String, String)| Candidate {
             item: Item { run: true, ..named(&name, &about) },
@@ -145,7 +151,7 @@ fn values(command: &str, sub: &str, offers: &Offers, temp: &Path) -> Vec<Candida
         ("/model", "set") => of(offers.models.clone()),
         ("/chat" | "/resume", "resume" | "delete") => {
             // Latest first.
-            let saved = list_checkpoints(temp).into_iter().rev();
+            let saved = list_checkpoints_in(state).into_iter().rev();
             of(saved.map(|saved| (saved.tag, saved.modified.to_iso())).collect())
         }
         ("/restore", "") => {

@@ -84,6 +84,7 @@ impl Scene {
             root: self.path("project"),
             home: self.path("home"),
             temp: self.path("temp"),
+            state: vec![self.path("temp"), self.path("before")],
             session: Mutex::new(SessionId::from_file("first")),
             queued: Arc::default(),
             env: Env::new(self.vars.clone(), self.path("project")),
@@ -144,7 +145,8 @@ fn commands_follow_a_slash_with_their_words_and_names() {
     scene.file("home/.gemini/commands/broken.toml", "description = 1\n");
     for tag in ["first", "second"] {
         let saved = pollux_session::Checkpoint { history: Vec::new(), auth_type: None };
-        pollux_session::save_checkpoint(&scene.path("temp"), tag, &saved).unwrap();
+        let folder = if tag == "first" { "before" } else { "temp" };
+        pollux_session::save_checkpoint(&scene.path(folder), tag, &saved).unwrap();
     }
     scene.file("project/src/main.rs", "");
     let services = scene.services();
@@ -203,9 +205,16 @@ fn earlier_prompts_come_once_and_in_their_order() {
     for (prompt, time) in [("one", 1), ("two", 2), ("one", 3), ("  ", 4)] {
         log_prompt(&scene.path("temp"), &session, prompt, Timestamp::from_millis(time)).unwrap();
     }
-    add_shell_command(&scene.path("temp"), "ls").unwrap();
+    // The project had another name before.
+    log_prompt(&scene.path("before"), &session, "zero", Timestamp::from_millis(0)).unwrap();
+    for (folder, command) in [("before", "pwd"), ("before", "ls"), ("before", "id"), ("temp", "ls")] {
+        add_shell_command(&scene.path(folder), command).unwrap();
+    }
     let (prompts, commands) = scene.services().history();
-    assert_eq!((prompts, commands), (vec!["two".to_owned(), "one".to_owned()], vec!["ls".to_owned()]));
+    assert_eq!(
+        (prompts, commands),
+        (vec!["zero".into(), "two".into(), "one".into()], ["pwd", "id", "ls"].map(String::from).to_vec())
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use pollux_domain::JsonObject;
 use pollux_domain::content::{Body, POLLUX, Part};
 use pollux_domain::event::Severity;
+use pollux_domain::json::{MAX_DEPTH, is_deeper};
 use pollux_domain::redact::redacted;
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::{Display, FileDiff};
@@ -49,7 +50,10 @@ pub(crate) fn call(call: &CallRecord, now: Timestamp) -> JsonObject {
     let mut fields = JsonObject::new();
     fields.insert("id".into(), json!(call.id.as_str()));
     fields.insert("name".into(), json!(call.name));
-    fields.insert("args".into(), Value::Object(call.args.clone()));
+    let args = Value::Object(call.args.clone());
+    // As a text, which readers take as well, if a parser would refuse the record otherwise.
+    let args = if is_deeper(&args, MAX_DEPTH) { Value::String(args.to_string()) } else { args };
+    fields.insert("args".into(), args);
     if let Some(seal) = &call.seal {
         match seal.signature() {
             Some(signature) => fields.insert("thoughtSignature".into(), json!(signature)),

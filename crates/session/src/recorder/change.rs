@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use pollux_domain::JsonObject;
 use pollux_domain::event::CallStatus;
 use pollux_domain::id::CallId;
+use pollux_domain::json::{MAX_DEPTH, limit_depth};
 use pollux_domain::time::Timestamp;
 
 use super::Form;
@@ -15,6 +16,8 @@ use crate::record::CallRecord;
 
 /// Maximum size of the records that wait in memory.
 const MAX_PENDING: usize = 64 << 20;
+/// How deeply a field may be nested: what is accepted from a model stands some levels down in it.
+const DEPTH: usize = MAX_DEPTH + 10;
 
 /// How a call ended, as it goes into the file.
 #[derive(Debug)]
@@ -57,6 +60,15 @@ impl Change<'_> {
             (ChangeKind::Reply { message, calls }, Form::Log(writer)) => writer.reply(message, calls, now),
             (ChangeKind::Results(ended), Form::Document(writer)) => writer.results(ended, now),
             (ChangeKind::Results(ended), Form::Log(writer)) => writer.results(ended),
+        }
+    }
+
+    /// Keeps the record readable: parsers refuse what is nested too deeply.
+    pub(super) fn limit_depth(&mut self) {
+        let limit = |fields: &mut JsonObject| fields.values_mut().for_each(|value| limit_depth(value, DEPTH));
+        match &mut self.kind {
+            ChangeKind::Message { message, .. } | ChangeKind::Reply { message, .. } => limit(message),
+            ChangeKind::Results(ended) => ended.iter_mut().for_each(|call| limit(&mut call.fields)),
         }
     }
 

@@ -53,7 +53,7 @@ pub(super) fn reserve(spec: &NewSession) -> Result<Reserved, RecordError> {
             Ok(lock) => lock,
             // Another process is creating a session with the same name.
             Err(LockError::Held(owner)) => {
-                failure = RecordError::InUse { path, pid: owner.pid };
+                failure = RecordError::InUse { holder: owner.holder(&path), path };
                 continue;
             }
             Err(LockError::Io(source)) => return Err(RecordError::Create { path, source }),

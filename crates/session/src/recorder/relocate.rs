@@ -24,7 +24,7 @@ use super::new_file::{create_draft, draft_path, give_name, reserve};
 use super::open_file::{OpenFile, SessionIdentity};
 use super::syncing::Syncing;
 use super::{Form, RecordError, RecorderEvent, new_message_id};
-use crate::load::{Folded, Layout, fold};
+use crate::load::{Folded, Layout, fold, fold_or_salvage};
 use crate::lock::{Lock, LockError};
 use crate::message::encode;
 use crate::record::NewSession;
@@ -226,7 +226,7 @@ impl Displaced<'_> {
             (_, Some(form), Content::Whole { length, end }) => {
                 let bytes = [read_all(form.medium_ref(), *length)?, end.clone()].concat();
                 on_disk.set_len(0)?;
-                self.rebuild(fold(path, &bytes).ok().as_ref(), medium, id, now)?
+                self.rebuild(fold_or_salvage(path, &bytes).ok().as_ref(), medium, id, now)?
             }
             (_, None, Content::Whole { .. }) => self.rebuild(None, medium, id, now)?,
         };
@@ -300,7 +300,23 @@ pub(super) fn content_of(file: &OpenFile) -> io::Result<Content> {
     {
         return Ok(Content::Whole { length: expected, end: Vec::new() });
     }
-    Ok(Content::Rest(fold(&file.path, &bytes).ok()))
+    Ok(Content::Rest(left_of(file, &bytes)))
+}
+
+/// What can be read of the damaged bytes of a session, even if they no longer tell which one it is.
+fn left_of(file: &OpenFile, bytes: &[u8]) -> Option<Folded> {
+    let named = || {
+        let (id, text) = (Value::from(file.identity.id.as_str()), String::from_utf8_lossy(bytes));
+        match &file.form {
+            Form::Log(_) => format!("{{\"sessionId\":{id}}}\n{text}"),
+            // The first line holds the bracket alone.
+            Form::Document(_) => {
+                format!("{{\"sessionId\":{id},\n{}", text.split_once('\n').map_or("", |(_, rest)| rest))
+            }
+        }
+    };
+    let told = fold_or_salvage(&file.path, bytes).ok();
+    told.or_else(|| fold_or_salvage(&file.path, named().as_bytes()).ok())
 }
 
 fn is_whole(folded: &Folded) -> bool {

@@ -18,7 +18,7 @@ use super::{Form, RecordError, Recorder, RecorderEvent, rewrite};
 use crate::blobs::Blobs;
 use crate::document::{self, INDENT, TAIL};
 use crate::load::{self, FileStamp, Folded, Layout, LoadError, StoredSession};
-use crate::lock::{Lock, LockError, lock_path};
+use crate::lock::{Lock, LockError, LockHolder};
 use crate::redo;
 use crate::stream::Stream;
 
@@ -27,9 +27,9 @@ use crate::stream::Stream;
 pub enum ResumeError {
     #[error(
         "session file `{}` is in use by {}; add `--fork` to resume into a new session",
-        path.display(), holder(*pid, host.as_deref(), path)
+        path.display(), holder
     )]
-    InUse { pid: u32, path: PathBuf, host: Option<String> },
+    InUse { path: PathBuf, holder: LockHolder },
     #[error("session file `{}` changed while it was being opened; try again", path.display())]
     Changed { path: PathBuf },
     #[error("could not lock session file `{}`", path.display())]
@@ -42,26 +42,10 @@ pub enum ResumeError {
     Inconvertible { path: PathBuf },
 }
 
-fn holder(pid: u32, host: Option<&str>, path: &Path) -> String {
-    match host {
-        None if pid == 0 => "another process".to_owned(),
-        None => format!("process {pid}"),
-        Some(host) => {
-            format!(
-                "process {pid} on `{host}` (if it is no longer running, delete `{}`)",
-                lock_path(path).display()
-            )
-        }
-    }
-}
-
 pub(super) fn resume(session: &StoredSession) -> Result<Recorder, ResumeError> {
     let path = real_path(&session.path);
     let lock = Lock::take(&path).map_err(|error| match error {
-        LockError::Held(owner) => {
-            let host = owner.is_elsewhere().then_some(owner.host);
-            ResumeError::InUse { pid: owner.pid, path: path.clone(), host }
-        }
+        LockError::Held(owner) => ResumeError::InUse { path: path.clone(), holder: owner.holder(&path) },
         LockError::Io(source) => ResumeError::Lock { path: path.clone(), source },
     })?;
     let write = |source| ResumeError::Write { path: path.clone(), source };
@@ -170,7 +154,7 @@ impl Unconverted {
     pub(super) fn folded(&self) -> Option<Folded> {
         let length = self.file.metadata().ok()?.len();
         let bytes = read_from(&self.file, 0, length.min(files::MAX_SESSION_BYTES)).ok()?;
-        load::fold(&self.path, &bytes).ok()
+        load::fold_or_salvage(&self.path, &bytes).ok()
     }
 }
 

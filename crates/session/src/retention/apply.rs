@@ -9,9 +9,9 @@ use crate::blobs;
 use crate::delete::{
     DeleteError, blobs_of, copies, delete_artefact, delete_copies, delete_path, sweep_blobs,
 };
-use crate::listing::session_id;
+use crate::listing::{session_id, shares_names};
 use crate::load::stamp_of;
-use crate::lock::Lock;
+use crate::lock::{Lock, LockError};
 
 /// The result of applying a plan.
 #[derive(Debug, Default)]
@@ -63,7 +63,8 @@ pub fn apply(plan: &Plan) -> Applied {
 pub fn belongings(removal: &Removal) -> Vec<PathBuf> {
     let mut going: Vec<PathBuf> = removal.files.iter().map(|file| file.path.clone()).collect();
     let files = going.clone();
-    going.extend(removal.artefacts.iter().filter(|path| path.symlink_metadata().is_ok()).cloned());
+    let artefacts = own_artefacts(removal, &chats_of(&files)).iter();
+    going.extend(artefacts.filter(|path| path.symlink_metadata().is_ok()).cloned());
     going.extend(files.iter().flat_map(|path| copies(path)));
     for chats in chats_of(&files) {
         let used = blobs_of(std::slice::from_ref(&chats), &files, &removal.session);
@@ -72,6 +73,18 @@ pub fn belongings(removal: &Removal) -> Vec<PathBuf> {
         going.extend(alone);
     }
     going
+}
+
+fn not_locked(error: LockError, path: &Path) -> String {
+    match error {
+        LockError::Held(owner) => format!("in use by {}", owner.holder(path)),
+        LockError::Io(source) => format!("could not lock `{}`: {source}", path.display()),
+    }
+}
+
+/// The artefacts of a session, unless another session may own them.
+fn own_artefacts<'a>(removal: &'a Removal, chats: &[PathBuf]) -> &'a [PathBuf] {
+    if shares_names(chats, &removal.session) { &[] } else { &removal.artefacts }
 }
 
 fn chats_of(files: &[PathBuf]) -> Vec<PathBuf> {
@@ -83,7 +96,7 @@ fn remove(removal: &Removal) -> Result<(), String> {
     let paths: Vec<PathBuf> = removal.files.iter().map(|file| file.path.clone()).collect();
     let locks: Vec<Lock> = paths
         .iter()
-        .map(|path| Lock::take(path).map_err(|_| "in use".to_owned()))
+        .map(|path| Lock::take(path).map_err(|error| not_locked(error, path)))
         .collect::<Result<_, _>>()?;
     for file in &removal.files {
         let metadata = fs::metadata(&file.path).map_err(|error| error.to_string())?;
@@ -96,7 +109,7 @@ fn remove(removal: &Removal) -> Result<(), String> {
     let chats = chats_of(&paths);
     let used = blobs_of(&chats, &paths, &removal.session);
     let told = |error: DeleteError| error.to_string();
-    for artefact in &removal.artefacts {
+    for artefact in own_artefacts(removal, &chats) {
         delete_artefact(artefact).map_err(told)?;
     }
     // The session itself goes last: while it is there, a failed deletion is tried again.

@@ -66,6 +66,11 @@ fn settings_are_read_strictly_and_a_mistake_deletes_nothing() {
     assert_eq!(read(&settings(None, None, Some("1d"))), Ok(None));
     assert_eq!(read(&Retention { enabled: false, ..settings(Some("1h"), None, None) }), Ok(None));
     assert_eq!(read(&settings(Some("1d"), Some(0), None)), Err(RetentionError::NoCount));
+    assert_eq!(read(&settings(Some("24h"), None, Some("1d"))), Ok(Some(policy(Some(1), None, 1))));
+    assert_eq!(
+        read(&settings(Some("12h"), Some(5), Some("1d"))).unwrap_err().to_string(),
+        "`general.sessionRetention.minRetention` `1d` is longer than `maxAge` `12h`; no sessions were deleted"
+    );
     for bad in ["", "d", "0d", "-1d", "30", "1.5d", "30 d", "1y", "99999999999999999999d", "30D", "٣d"] {
         assert!(read(&settings(Some(bad), None, None)).is_err(), "{bad}");
         assert!(read(&settings(Some("30d"), None, Some(bad))).is_err(), "{bad}");
@@ -168,6 +173,28 @@ fn of_a_folder_with_the_id_of_a_session_only_the_sessions_own_part_goes() {
 }
 
 #[test]
+fn a_plan_deletes_nothing_that_a_kept_session_of_the_same_names_may_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let chats = dir.path().join("h/chats");
+    let outputs = dir.path().join("h/tool-outputs/session-team_one");
+    fs::create_dir_all(&chats).unwrap();
+    fs::create_dir_all(&outputs).unwrap();
+    let records = [("team/one", "2020"), ("team_one", "2026")].map(|(id, year)| {
+        let path = chats.join(format!("session-{year}.json"));
+        let text = format!(
+            "{{\"sessionId\":\"{id}\",\"lastUpdated\":\"{year}-01-01T00:00:00.000Z\",\"messages\":[]}}"
+        );
+        fs::write(&path, text).unwrap();
+        crate::summarise(&path).unwrap()
+    });
+    let plan = plan(&records, &policy(Some(30), None, 1), records[1].last_updated, None);
+    assert_eq!(plan.delete.len(), 1);
+    assert!(!belongings(&plan.delete[0]).contains(&outputs));
+    assert_eq!(apply(&plan).deleted.len(), 1);
+    assert!(outputs.exists());
+}
+
+#[test]
 fn a_plan_deletes_what_it_names_if_that_is_still_what_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let chats = dir.path().join("h/chats");
@@ -202,6 +229,9 @@ fn a_plan_deletes_what_it_names_if_that_is_still_what_it_was() {
         "{lines:?}"
     );
     let all = lines.join("\n");
-    assert!(all.contains("kept session two (in use)"), "{lines:?}");
+    assert!(
+        all.contains(&format!("kept session two (in use by process {})", std::process::id())),
+        "{lines:?}"
+    );
     assert!(all.contains("kept session three (changed in the meantime)"), "{lines:?}");
 }

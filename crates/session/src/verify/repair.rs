@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{FileReport, Problem, verify_file};
 use crate::document;
 use crate::load::{self, Layout, LoadError, load};
-use crate::lock::{Lock, LockError};
+use crate::lock::{Lock, LockError, LockHolder};
 use crate::redo;
 
 /// What a repair did.
@@ -34,8 +34,8 @@ pub struct Repaired {
 pub enum RepairError {
     #[error(transparent)]
     Unreadable(#[from] LoadError),
-    #[error("`{}` is in use by process {pid}", path.display())]
-    InUse { path: PathBuf, pid: u32 },
+    #[error("`{}` is in use by {holder}", path.display())]
+    InUse { path: PathBuf, holder: LockHolder },
     #[error("could not lock `{}`", path.display())]
     Lock { path: PathBuf, source: io::Error },
     #[error("could not back up `{}`", path.display())]
@@ -51,7 +51,7 @@ pub fn repair(path: &Path, now: Timestamp) -> Result<Repaired, RepairError> {
     let before = verify_file(path);
     let session = load(path)?;
     let lock = Lock::take(path).map_err(|error| match error {
-        LockError::Held(owner) => RepairError::InUse { path: path.to_owned(), pid: owner.pid },
+        LockError::Held(owner) => RepairError::InUse { path: path.to_owned(), holder: owner.holder(path) },
         LockError::Io(source) => RepairError::Lock { path: path.to_owned(), source },
     })?;
     let changes = |problem: &Problem| problem.is_repairable() && !matches!(problem, Problem::StaleLock(_));

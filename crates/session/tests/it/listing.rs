@@ -225,9 +225,70 @@ fn deleting_is_refused_with_upstreams_words() {
     assert_eq!(refusal(&listing, "1", Some(&current)), "Cannot delete the current active session.");
     let recorder = pollux_session::Recorder::resume(&load(&listing.sessions[0].path).unwrap()).unwrap();
     let error = delete(&listing, &dirs, "1", None, at(5)).unwrap_err();
-    assert!(matches!(error, DeleteError::InUse { pid, .. } if pid == std::process::id()), "{error}");
+    assert!(
+        matches!(error, DeleteError::InUse { ref holder, .. } if holder.pid == std::process::id()),
+        "{error}"
+    );
     drop(recorder);
     assert_eq!(list(&dirs, at(5)).sessions.len(), 1);
+}
+
+#[test]
+fn deleting_a_session_keeps_what_another_one_of_the_same_names_may_own() {
+    let scratch = Scratch::new();
+    let dirs = scratch.dirs();
+    for (id, seconds) in [("team/one", 0), ("team_one", 60)] {
+        record(&scratch, id, seconds, id);
+    }
+    let subagents = scratch.chats().join("team_one");
+    fs::create_dir_all(&subagents).unwrap();
+    fs::create_dir_all(scratch.temp().join("team_one/plans")).unwrap();
+    put(&subagents.join("child.json"), r#"{"sessionId":"child","kind":"subagent","messages":[]}"#);
+    for (id, stays) in [("team/one", true), ("team_one", false)] {
+        delete(&list(&dirs, at(90)), &dirs, id, None, at(90)).unwrap();
+        assert_eq!(subagents.join("child.json").exists(), stays, "{id}");
+        assert_eq!(scratch.temp().join("team_one/plans").exists(), stays, "{id}");
+    }
+    assert!(scratch.names().is_empty());
+}
+
+#[test]
+fn deleting_a_session_of_another_machine_says_how_to_go_on() {
+    let scratch = Scratch::new();
+    record(&scratch, "aaaaaaaa-1", 0, "one");
+    let listing = list(&scratch.dirs(), at(5));
+    let path = &listing.sessions[0].path;
+    let name = path.file_name().unwrap().to_string_lossy();
+    let lock = scratch.put(&format!(".{name}.lock"), r#"{"pid":7,"host":"elsewhere.example"}"#);
+    let error = delete(&listing, &scratch.dirs(), "1", None, at(5)).unwrap_err().to_string();
+    let told = format!(
+        "Failed to delete session: `{}` is in use by process 7 on `elsewhere.example` (if it is no longer running, \
+         delete `{}`)",
+        path.display(),
+        lock.display()
+    );
+    assert_eq!(error, told);
+}
+
+#[test]
+fn a_folder_that_cannot_be_listed_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scratch = Scratch::new();
+    record(&scratch, "aaaaaaaa-1", 0, "one");
+    let mode = |mode| fs::set_permissions(scratch.chats(), fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o000);
+    let is_denied = fs::read_dir(scratch.chats()).is_err();
+    let listing = list(&scratch.dirs(), at(5));
+    mode(0o700);
+    // Nothing is denied to root.
+    if is_denied {
+        let [(folder, reason)] = listing.unreadable.as_slice() else { panic!("{:?}", listing.unreadable) };
+        assert_eq!(*folder, scratch.chats());
+        let told = format!("could not list the sessions in `{}`: Permission denied", folder.display());
+        assert!(reason.starts_with(&told), "{reason}");
+    }
+    let missing = list(&[scratch.temp().join("none"), scratch.chats().join("none/below")], at(5));
+    assert!(missing.unreadable.is_empty(), "{:?}", missing.unreadable);
 }
 
 #[test]

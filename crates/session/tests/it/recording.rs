@@ -4,12 +4,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use pollux_domain::content::{Blob, Body, FunctionCall, Part, Seal, SealKind};
+use pollux_domain::content::{Blob, Body, FunctionCall, FunctionResponse, Part, Seal, SealKind};
 use pollux_domain::event::{CallStatus, Severity};
 use pollux_domain::model::{Dialect, Origin, ProviderId};
 use pollux_domain::time::Timestamp;
 use pollux_domain::tool::{DiffStat, Display, FileDiff};
-use pollux_session::{LoadError, Message, Recorder, ResumeError, SessionFormat, StoredStatus, history, load};
+use pollux_session::{
+    CallRecord, CallResult, LoadError, Message, Recorder, ResumeError, SessionFormat, StoredStatus, history,
+    load,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -182,6 +185,38 @@ fn a_session_in_use_is_refused_with_the_way_out_and_free_afterwards() {
     let again = load(&session.path).unwrap();
     assert_eq!((again.messages.len(), again.start, again.last_updated), (2, at(0), at(5)));
     assert!(matches!(Recorder::resume(&again), Err(ResumeError::InUse { .. })));
+}
+
+#[test]
+fn what_is_nested_too_deeply_for_a_parser_can_be_read_back() {
+    fn nested(depth: usize) -> Value {
+        (0..depth).fold(json!("end"), |inner, _| json!({"a": inner}))
+    }
+    for format in [SessionFormat::Json, SessionFormat::Jsonl] {
+        let scratch = Scratch::new();
+        let mut recorder = scratch.recorder("s", format, 0);
+        recorder.user(&text("one"), None, at(0)).unwrap();
+        let args = nested(126).as_object().unwrap().clone();
+        let answered = CallResult {
+            result: vec![Part::response(FunctionResponse {
+                id: None,
+                name: "deep".into(),
+                response: nested(126).as_object().unwrap().clone().into(),
+                parts: Vec::new(),
+            })],
+            ..result("c", CallStatus::Success, "")
+        };
+        recorder
+            .reply(&reply("two", vec![CallRecord { args: args.clone(), ..call("c", None) }]), at(1))
+            .unwrap();
+        recorder.results(&[answered], at(2)).unwrap();
+        recorder.user(&text("three"), None, at(3)).unwrap();
+        let stored = load(recorder.path().unwrap()).unwrap();
+        assert_eq!((stored.messages.len(), &stored.repaired), (3, &None), "{format:?}");
+        let Message::Reply(reply) = &stored.messages[1] else { panic!("{:?}", stored.messages) };
+        assert_eq!(reply.calls[0].args, args);
+        assert!(format!("{:?}", reply.calls[0].result).contains("end"));
+    }
 }
 
 #[test]

@@ -87,6 +87,27 @@ fn a_deleted_file_is_written_again_under_its_name() {
 }
 
 #[test]
+fn damage_before_the_id_costs_no_message_behind_it() {
+    for format in FORMATS {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut recorder, path) = begun(dir.path(), format, "damaged-1");
+        let mut bytes = fs::read(&path).unwrap();
+        let id = memchr::memmem::find(&bytes, b"sessionId").unwrap();
+        bytes[..=id].fill(0);
+        bytes.push(b'\n');
+        fs::write(&path, bytes).unwrap();
+        go_on(&mut recorder);
+        assert!(matches!(recorder.take_event(), Some(RecorderEvent::Continued { .. })), "{format:?}");
+        let path = recorder.path().unwrap().to_owned();
+        let all = format!("{:?}", load(&path).unwrap().messages);
+        assert!(
+            all.contains("\"one\"") && all.contains("\"two\"") && all.contains("between"),
+            "{format:?}: {all}"
+        );
+    }
+}
+
+#[test]
 fn a_file_that_is_deleted_after_the_last_record_is_back_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let (mut recorder, path) = begun(dir.path(), SessionFormat::Json, "deleted-1");
