@@ -1,7 +1,7 @@
 //! Reading and replacing small files so that a crash leaves the old content or the new one.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 mod lock;
@@ -164,10 +164,35 @@ pub(crate) fn replace_if(
     }
     temp.as_file().sync_all().map_err(write)?;
     check().map_err(write)?;
-    temp.persist(&target).map_err(|error| write(error.error))?;
+    if let Err(refused) = temp.persist(&target) {
+        match refused.error.kind() {
+            io::ErrorKind::ResourceBusy => write_in_place(&target, refused.file.as_file()).map_err(write)?,
+            _ => return Err(write(refused.error)),
+        }
+    }
     // The new content is in place, so this must not look as if the old one were.
     let _ = sync_folder(folder);
     Ok(())
+}
+
+/// Writes over a file that nothing can replace, because it is a mount point of its own, as single files in containers are.
+/// A failed write puts the old content back; after a crash, the new one is in the temporary file.
+fn write_in_place(target: &Path, new: &File) -> io::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(target)?;
+    let mut old = Vec::new();
+    file.read_to_end(&mut old)?;
+    overwrite(&mut file, new).inspect_err(|_| {
+        let _ =
+            file.rewind().and_then(|()| file.write_all(&old)).and_then(|()| file.set_len(old.len() as u64));
+    })
+}
+
+fn overwrite(file: &mut File, mut new: &File) -> io::Result<()> {
+    new.rewind()?;
+    file.rewind()?;
+    let length = io::copy(&mut new, file)?;
+    file.set_len(length)?;
+    file.sync_all()
 }
 
 /// Creates a folder and those above it; new ones are the user's alone when `mode` is private. They survive a power

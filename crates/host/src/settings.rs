@@ -93,11 +93,8 @@ pub fn notes(start: &Start) -> Vec<String> {
         notes.push(warnings.trim_end().to_owned());
     }
     for migrated in &start.settings.migrated {
-        let backup = match &migrated.backup {
-            Some(backup) => format!("; the original file is in `{}`", backup.display()),
-            None => String::new(),
-        };
-        notes.push(format!("Renamed deprecated settings in `{}`{backup}.", migrated.file.display()));
+        let (file, backup) = (migrated.file.display(), migrated.backup.display());
+        notes.push(format!("Renamed deprecated settings in `{file}`; the original file is in `{backup}`."));
     }
     for (file, reason) in &start.dotenv.unreadable {
         notes.push(format!("Warning: `{}` could not be read: {reason}", file.display()));

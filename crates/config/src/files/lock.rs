@@ -80,6 +80,10 @@ impl FileLock {
 
     fn try_once(path: &Path) -> Result<Option<Self>, LockError> {
         let unusable = |source| LockError::Unusable { path: path.to_owned(), source };
+        // Opening a pipe would wait for a reader that may never come.
+        if fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+            return Err(unusable(io::Error::other("not a regular file")));
+        }
         let file = match OpenOptions::new().create(true).truncate(false).write(true).open(path) {
             Ok(file) => file,
             // Upstream locks some files with a folder of this name: it is held.

@@ -35,11 +35,32 @@ fn a_failed_write_names_the_file_and_leaves_it() {
     assert_eq!(scratch.read("file"), "x");
 }
 
+#[test]
+fn what_cannot_be_replaced_is_written_in_place_with_its_whole_new_content() {
+    let scratch = Scratch::new();
+    let target = scratch.write("mounted", "a longer old text");
+    let new = scratch.write("new", "short");
+    write_in_place(&target, &File::open(&new).unwrap()).unwrap();
+    assert_eq!(scratch.read("mounted"), "short");
+    // A folder cannot be read as the new content, so that the write fails half-way.
+    assert!(write_in_place(&target, &File::open(scratch.path("home")).unwrap()).is_err());
+    assert_eq!(scratch.read("mounted"), "short");
+}
+
 #[cfg(unix)]
 mod unix {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
+
+    #[test]
+    fn a_pipe_in_place_of_a_lock_is_an_error_at_once() {
+        let scratch = Scratch::new();
+        let lock = scratch.path("home/file.lock");
+        assert!(std::process::Command::new("mkfifo").arg(&lock).status().unwrap().success());
+        let error = FileLock::acquire(&scratch.path("home/file")).unwrap_err();
+        assert_eq!(error.to_string(), format!("could not lock `{}`: not a regular file", lock.display()));
+    }
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777

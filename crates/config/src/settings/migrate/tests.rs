@@ -168,7 +168,7 @@ fn loading_rewrites_the_users_file_and_keeps_the_old_one() {
     assert_eq!(scratch.read("home/.gemini/settings.json.orig.1"), FLAT_BEFORE);
     assert_eq!(scratch.names("work/.gemini"), ["settings.json"], "nothing is written there");
     assert_eq!(settings.migrated.len(), 1);
-    assert_eq!(settings.migrated[0].backup, Some(scratch.path("home/.gemini/settings.json.orig.1")));
+    assert_eq!(settings.migrated[0].backup, scratch.path("home/.gemini/settings.json.orig.1"));
     assert_eq!(settings.groups.model.name, "gemini-2.5-pro");
     assert_eq!(scratch.read(PROJECT), "{\"tools\": {\"approvalMode\": \"auto_edit\"}}");
     let (_, origin) = settings.get("model.name").unwrap();
@@ -178,6 +178,17 @@ fn loading_rewrites_the_users_file_and_keeps_the_old_one() {
     assert_eq!(unknown.message, "unknown setting; it is ignored");
     assert_eq!(warning.kind, WarningKind::NotFromProject, "the mode is the user's to choose");
     assert!(scratch.load().migrated.is_empty());
+}
+
+#[test]
+fn a_renamed_key_alone_keeps_a_copy_of_the_file_as_well() {
+    let scratch = Scratch::new();
+    let old = "{\"tools\": {\"approvalMode\": \"auto_edit\"}}";
+    scratch.write(USER, old);
+    let settings = scratch.load();
+    assert!(scratch.read(USER).contains("defaultApprovalMode"), "{}", scratch.read(USER));
+    assert_eq!(scratch.read("home/.gemini/settings.json.orig"), old);
+    assert_eq!(settings.migrated[0].backup, scratch.path("home/.gemini/settings.json.orig"));
 }
 
 #[test]
