@@ -102,7 +102,7 @@ fn asked(prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
 }
 
 /// What a logout did.
-struct Removed {
+pub(crate) struct Removed {
     text: String,
     /// What may be left in a keychain that could not be reached.
     what: &'static str,
@@ -113,10 +113,15 @@ struct Removed {
 
 impl Removed {
     fn key(removed: Reached<bool>) -> Self {
+        Self::one_key(removed, "The stored key was removed.\n", "No key was stored.\n")
+    }
+
+    /// With what to say if a key was removed, and if certainly none was stored.
+    pub(crate) fn one_key(removed: Reached<bool>, was_removed: &str, none: &str) -> Self {
         let unread = removed.unread_failure();
         let text = match (removed.result, &removed.keychain_missing, &unread) {
-            (true, _, _) => "The stored key was removed.\n",
-            (false, None, None) => "No key was stored.\n",
+            (true, _, _) => was_removed,
+            (false, None, None) => none,
             (false, _, _) => "",
         };
         Self { text: text.to_owned(), what: "a key", keychain_missing: removed.keychain_missing, unread }
@@ -133,7 +138,12 @@ impl Removed {
     }
 
     /// Says it; fails if something may be left in a keychain that could not be reached or a file that could not be read.
-    fn print(self, left: Option<String>, out: &mut dyn Write, err: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn print(
+        self,
+        left: Option<String>,
+        out: &mut dyn Write,
+        err: &mut dyn Write,
+    ) -> Result<(), Failure> {
         let Self { mut text, what, keychain_missing, unread } = self;
         if let Some(left) = left {
             text.push_str(&format!("Still in effect: {left}\n"));

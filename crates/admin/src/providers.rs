@@ -8,7 +8,6 @@ use std::io;
 use pollux_config::groups::Secret;
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::{Failure, print_result};
-use pollux_host::auth::KEYCHAIN_HINT;
 use pollux_host::prompter::{Prompter, hidden_line};
 use pollux_host::providers::set::{NewProvider, ProbeResult, ProviderSet, provider_set};
 
@@ -88,23 +87,10 @@ fn typed(id: &str, prompter: &mut Prompter<'_>) -> Result<Secret, Failure> {
 }
 
 fn logout(id: &str, set: &ProviderSet, context: &mut Context<'_>) -> Result<(), Failure> {
-    let removal = set.logout(id)?;
-    let mut text = match (removal.result, &removal.keychain_missing) {
-        (true, _) => format!("Removed the stored key for `{id}`.\n"),
-        (false, None) => format!("No key is stored for `{id}`.\n"),
-        (false, Some(_)) => String::new(),
-    };
-    if let Some(left) = set.key_left(id) {
-        text.push_str(&format!("Still in effect: {left}\n"));
-    }
-    print_result(context.out, &text)?;
-    match removal.keychain_missing {
-        None => Ok(()),
-        Some(reason) => {
-            let text = format!("could not reach the keychain, where a key may still be stored: {reason}");
-            Err(Failure::new(ExitKind::Failure, text).hint(KEYCHAIN_HINT))
-        }
-    }
+    let was_removed = format!("Removed the stored key for `{id}`.\n");
+    let none = format!("No key is stored for `{id}`.\n");
+    let removed = auth::Removed::one_key(set.logout(id)?, &was_removed, &none);
+    removed.print(set.key_left(id), context.out, context.err)
 }
 
 fn test(

@@ -184,7 +184,7 @@ impl OAuth {
     pub async fn forget(&self, server: &OAuthServer) -> Result<Removal, TokenError> {
         self.remember(server, None);
         let name = server.name.clone();
-        self.with_store(server, move |store| store.delete_credentials(MCP_SERVICE, &name)).await
+        self.with_store(server, move |store| Ok(store.delete_credentials(MCP_SERVICE, &name))).await
     }
 
     /// One renewal at a time over all processes, because a server may take each renewal token only once.

@@ -66,22 +66,18 @@ impl CredentialStore {
         self.delete(API_KEY_SERVICE, API_KEY_ACCOUNT, API_KEY_ACCOUNT, &mut Problems::default())
     }
 
-    /// Removes a sign-in from every place before it reports a failure.
-    pub fn delete_credentials(&self, service: &str, name: &str) -> Result<Removal, CredentialError> {
+    /// Removes a sign-in from every place that works.
+    pub fn delete_credentials(&self, service: &str, name: &str) -> Removal {
         // A file that cannot be read is reported by the removal.
         let account = self.account_in_use(service, name).unwrap_or_else(|_| account_of(name));
-        self.delete_or_fail(service, &account, name)
+        self.delete(service, &account, name, &mut Problems::default())
     }
 
     /// Removes a secret from every place before it reports a failure.
     pub fn delete_secret(&self, service: &str, name: &str) -> Result<Removal, CredentialError> {
         let account = format!("{SECRET_PREFIX}{name}");
-        self.delete_or_fail(service, &account, &account)
-    }
-
-    fn delete_or_fail(&self, service: &str, account: &str, name: &str) -> Result<Removal, CredentialError> {
         let mut problems = Problems::default();
-        let removal = self.delete(service, account, name, &mut problems);
+        let removal = self.delete(service, &account, &account, &mut problems);
         problems.first.map_or(Ok(removal), Err)
     }
 

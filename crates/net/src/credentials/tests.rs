@@ -262,7 +262,7 @@ fn of_two_copies_the_newer_one_counts() {
         scene.put_in_file(MCP_SERVICE, "s", &token("s", "file", in_file).to_json().to_string());
         let found = store.credentials(MCP_SERVICE, "s").unwrap().unwrap();
         assert_eq!(found.token.access_token.reveal(), expected);
-        assert!(store.delete_credentials(MCP_SERVICE, "s").unwrap().removed);
+        assert!(store.delete_credentials(MCP_SERVICE, "s").removed);
         assert_eq!(store.credentials(MCP_SERVICE, "s").unwrap(), None);
         assert_eq!(scene.store().credentials(MCP_SERVICE, "s").unwrap(), None);
     }

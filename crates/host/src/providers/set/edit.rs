@@ -139,14 +139,10 @@ impl ProviderSet {
         self.find(id).map(drop)
     }
 
-    /// Removes the stored key of a provider; returns whether one was stored.
+    /// Removes the stored key of a provider from every place that works; returns whether one was stored.
     pub fn logout(&self, id: &str) -> Result<Reached<bool>, Failure> {
         self.find(id)?;
-        let removal = self
-            .loaded
-            .credential_store()
-            .delete_credentials(API_KEY_SERVICE, &account(id))
-            .map_err(|error| failed(&error))?;
+        let removal = self.loaded.credential_store().delete_credentials(API_KEY_SERVICE, &account(id));
         let keychain_missing = removal.unreached.map(|reason| reason.to_string());
         Ok(Reached { result: removal.removed, keychain_missing, unread: removal.unread })
     }

@@ -73,6 +73,20 @@ fn a_key_is_removed_although_an_older_file_is_damaged() {
 }
 
 #[test]
+fn a_sign_in_is_removed_although_an_older_file_is_damaged() {
+    for service in [MCP_SERVICE, API_KEY_SERVICE] {
+        let scene = Scene::new(&[(SHARED, "damaged")]);
+        let store = scene.store();
+        store.set_credentials(service, &token("srv", "t", 1)).unwrap();
+        let removal = store.delete_credentials(service, "srv");
+        assert!(removal.removed, "{service}");
+        let [unread] = removal.unread.as_slice() else { panic!("{:?}", removal.unread) };
+        assert_eq!(unread.path, scene.path(SHARED));
+        assert!(!scene.path(FILE).exists(), "{service}");
+    }
+}
+
+#[test]
 fn an_entry_that_stays_in_its_file_is_not_reported_as_removed() {
     let scene = Scene::new(&[]);
     shared(&scene, &[("shared", token("shared", "t", 1).to_json())]);
@@ -114,7 +128,7 @@ fn names_that_differ_in_replaced_characters_keep_their_own_sign_ins() {
             store.set_credentials(MCP_SERVICE, &token(second, "renewed", 9)).unwrap();
             assert_eq!(found(first), of(first));
             assert_eq!(found(second), Some((second.to_owned(), "renewed".to_owned())));
-            assert!(store.delete_credentials(MCP_SERVICE, second).unwrap().removed);
+            assert!(store.delete_credentials(MCP_SERVICE, second).removed);
             assert_eq!(found(first), of(first));
             assert_eq!(store.delete_all().entries.len(), 1);
             assert_eq!((found(first), found(second)), (None, None));
@@ -127,7 +141,7 @@ fn signing_out_of_a_server_in_an_older_file_keeps_the_other_of_the_same_account(
     let scene = Scene::new(&[]);
     shared(&scene, &NAMES.map(|name| (name, token(name, name, 1).to_json())));
     let store = scene.store();
-    assert!(store.delete_credentials(MCP_SERVICE, "my srv").unwrap().removed);
+    assert!(store.delete_credentials(MCP_SERVICE, "my srv").removed);
     let left = store.credentials(MCP_SERVICE, "my_srv").unwrap().unwrap();
     assert_eq!(left.token.access_token.reveal(), "my_srv");
 }
