@@ -10,8 +10,8 @@ use pollux_domain::secret_names::secret_part;
 /// How many names a note shows.
 const SHOWN: usize = 3;
 
-/// Why such a file was not read.
-pub(crate) const REASON: &str = "it may contain secrets, and only a call that names it can read it";
+/// Why such a file was not read, for the user.
+pub(crate) const REASON: &str = "it may contain secrets; only a tool call that you approve reads it";
 
 /// Whether a path or pattern names files that may contain secrets. The approval rules use the same test.
 pub(crate) fn names_secret(pattern: &str) -> bool {

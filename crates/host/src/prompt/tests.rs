@@ -85,3 +85,27 @@ fn only_what_the_user_typed_can_be_a_command() {
     assert_eq!(parts("/init", None), ("", "/init", 5));
     assert_eq!(parts("/init", Some("")), ("", "/init", 5));
 }
+
+#[test]
+fn no_mention_attaches_a_file_that_may_contain_secrets() {
+    let names = [".env", ".env.local", ".npmrc", "keys/id_rsa", "keys/notes.md", ".ssh/config", "[x].pem"];
+    let files: Vec<(&str, &str)> = names
+        .into_iter()
+        .map(|name| (name, if name.ends_with(".md") { "plain" } else { "TOP-SECRET" }))
+        .collect();
+    let (_dir, workspace) = workspace(&files);
+    let text = "see @.env @.env.local @.npmrc @keys/id_rsa @.ssh/config @.ssh @\"[x].pem\" and @keys";
+    let (sent, notes) = read_all(text, 0, &workspace);
+    assert!(sent.contains("plain") && !sent.contains("TOP-SECRET"), "{sent}");
+    assert_eq!(notes.len(), 7, "{notes:?}");
+    assert!(
+        notes[1].contains("`@.env.local` in the prompt was not read: it may contain secrets"),
+        "{notes:?}"
+    );
+    for name in names {
+        let filtering = FileFiltering::default();
+        let parts = injected(name.to_owned(), &workspace, &filtering, &CancellationToken::new());
+        let injected: String = parts.unwrap_or_default().iter().filter_map(Part::spoken_text).collect();
+        assert!(!injected.contains("TOP-SECRET"), "{name}: {injected}");
+    }
+}

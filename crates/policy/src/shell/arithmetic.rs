@@ -69,6 +69,8 @@ impl Parser<'_, '_> {
                 super::variables::assigned(&name, None, found);
                 found.variables.give(&name, Value::Number);
             }
+            // `X++` sets it as well.
+            super::variables::noted(&name, found);
             found.compute(name);
         }
     }

@@ -132,6 +132,11 @@ pub(super) fn passed(name: &str, value: Option<&str>, found: &mut Findings) {
 /// Notes a variable of the shell. If it is exported already, all later commands of the line get the new value.
 pub(super) fn assigned(name: &str, value: Option<&str>, found: &mut Findings) {
     passed(name, value, found);
+    noted(name, found);
+}
+
+/// Notes a variable of tools that the line may change.
+pub(super) fn noted(name: &str, found: &mut Findings) {
     if is_of_tools(name) && !found.set.iter().any(|set| set == name) {
         found.set.push(name.to_owned());
     }

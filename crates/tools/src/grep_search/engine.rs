@@ -102,15 +102,15 @@ pub(super) fn search(
     cancel: &CancellationToken,
 ) -> Result<SearchEnd, SearchError> {
     let deadline = Instant::now() + TIMEOUT;
-    let (files, withheld) = if start.is_dir() {
+    let Candidates { files, withheld } = if start.is_dir() {
         match candidates(scope, start, query, cancel)? {
             Some(found) => found,
             None => return Ok(SearchEnd::Cancelled),
         }
     } else if scope.rules.is_ignored(start, false, respect(scope, query)) {
-        (Vec::new(), Vec::new())
+        Candidates::default()
     } else {
-        (vec![start.to_owned()], Vec::new())
+        Candidates { files: vec![start.to_owned()], withheld: Vec::new() }
     };
     let plain = match query.context {
         Context::Automatic => (0, 0),
@@ -146,13 +146,21 @@ fn respect(scope: &FileScope, query: &Query) -> Respect {
     Respect { git: scope.respect.git && !query.no_ignore, ..scope.respect }
 }
 
-/// The files to search and those that are left out, in order of the walk; `None` if it was cancelled.
+/// The files below a folder that match, in order of the walk.
+#[derive(Default)]
+struct Candidates {
+    files: Vec<PathBuf>,
+    /// Not searched, because they may contain secrets.
+    withheld: Vec<PathBuf>,
+}
+
+/// `None` if it was cancelled.
 fn candidates(
     scope: &FileScope,
     start: &Path,
     query: &Query,
     cancel: &CancellationToken,
-) -> Result<Option<(Vec<PathBuf>, Vec<PathBuf>)>, SearchError> {
+) -> Result<Option<Candidates>, SearchError> {
     let include = included(start, query.include.as_deref()).map_err(SearchError::Include)?;
     let more = if query.no_ignore { &[] } else { EXCLUDES };
     let excludes = exclude_set(more).map_err(SearchError::Exclude)?;
@@ -167,14 +175,15 @@ fn candidates(
         cancel,
     };
     let is_asked_for = query.include.as_deref().is_some_and(names_secret);
-    let (mut files, mut withheld) = (Vec::new(), Vec::new());
+    let mut candidates = Candidates::default();
     let walked = walk.run(&mut |found| {
         if include.is_empty() || include.matched(found.path, false).is_whitelist() {
-            let list = if found.is_secret && !is_asked_for { &mut withheld } else { &mut files };
+            let is_withheld = found.is_secret && !is_asked_for;
+            let list = if is_withheld { &mut candidates.withheld } else { &mut candidates.files };
             list.push(found.path.to_owned());
         }
     });
-    Ok(walked.is_ok().then_some((files, withheld)))
+    Ok(walked.is_ok().then_some(candidates))
 }
 
 fn included(start: &Path, pattern: Option<&str>) -> Result<Override, ignore::Error> {
