@@ -89,7 +89,11 @@ pub(crate) struct Finished {
 impl Ready {
     /// Makes the call fail instead of running.
     pub(crate) fn refuse(&mut self, kind: ToolErrorKind, message: &str) {
-        self.run = Err(Refusal::Failure(ToolFailure { kind, message: message.to_owned(), display: None }));
+        self.fail(ToolFailure { kind, message: message.to_owned(), display: None });
+    }
+
+    pub(crate) fn fail(&mut self, failure: ToolFailure) {
+        self.run = Err(Refusal::Failure(failure));
     }
 
     /// Declines the call for the user. An earlier failure is kept.
@@ -103,9 +107,12 @@ impl Ready {
         self.run.is_ok()
     }
 
-    /// The change it would make to a file.
-    pub(crate) async fn preview(&self) -> Option<FileDiff> {
-        self.run.as_ref().ok()?.preview().await
+    /// The change it would make to a file, or why it would fail.
+    pub(crate) async fn preview(&self) -> Result<Option<FileDiff>, ToolFailure> {
+        match &self.run {
+            Ok(invocation) => invocation.preview().await,
+            Err(_) => Ok(None),
+        }
     }
 
     /// The call as reported to front ends.

@@ -5,7 +5,7 @@ use pollux_domain::approval::{
     ApprovalAnswer, ApprovalMode, ApprovalRequest, Offer, Outcome, Subject, Why, WhyPart,
 };
 use pollux_domain::event::{CallDecision, NoticeCode, Permit, Severity};
-use pollux_domain::tool::{Effect, ToolErrorKind};
+use pollux_domain::tool::{Effect, ToolErrorKind, ToolFailure};
 use pollux_policy::always::{self, DefinitionStatus, Grant, GrantOrigin, GrantScope};
 use pollux_policy::request::{Decision, Request, Verdict};
 use tokio_util::sync::CancellationToken;
@@ -142,12 +142,20 @@ async fn ask_person(
     } else {
         grants(&session.authority.reach, request)
     };
+    let subject = match subject(ready, request).await {
+        Ok(subject) => subject,
+        // Nobody needs to decide on a change that cannot be made.
+        Err(failure) => {
+            ready.fail(failure);
+            return Settled::Done;
+        }
+    };
     let question = ApprovalRequest {
         call: ready.call.id.clone(),
         tool: request.tool.to_owned(),
         display_name: ready.spec.as_ref().map_or_else(String::new, |spec| spec.display_name.clone()),
         args: request.args.clone(),
-        subject: subject(ready, request).await,
+        subject,
         destroys: always::destruction(request),
         why: why(verdict, ready.rejected_edit.take()),
         offers: grants.offers(request),
@@ -266,6 +274,11 @@ fn grants(reach: &GrantReach, request: &Request<'_>) -> Grants {
 async fn exchange(session: &Session, ready: &mut Ready, args: JsonObject, cancel: &CancellationToken) {
     let call = RequestedCall { args: args.clone(), ..ready.call.clone() };
     let changed = ready.tool.clone().map(|tool| accept(call, &tool, session.plans_now()));
+    // An edit that the user changed into one that cannot be made is asked about again.
+    let changed = match changed {
+        Some(Ok(changed)) => Some(changed.preview().await.map(|_| changed)),
+        other => other,
+    };
     match changed {
         Some(Ok(changed)) => {
             let original = ready.marks.original.take();
@@ -338,10 +351,10 @@ impl Grants {
 }
 
 /// What to show. The diff is computed only now that it is needed.
-async fn subject(ready: &Ready, request: &Request<'_>) -> Subject {
-    match request.effect {
+async fn subject(ready: &Ready, request: &Request<'_>) -> Result<Subject, ToolFailure> {
+    Ok(match request.effect {
         Effect::Edit(path) => {
-            let diff = ready.preview().await.map(Box::new);
+            let diff = ready.preview().await?.map(Box::new);
             Subject::Edit { path: path.clone(), diff }
         }
         Effect::Execute { command, directory } => {
@@ -352,7 +365,7 @@ async fn subject(ready: &Ready, request: &Request<'_>) -> Subject {
             Some(server) => Subject::Server { server: server.to_owned(), tool: request.tool.to_owned() },
             None => Subject::Other(ready.consent().unwrap_or_else(|| ready.description.clone())),
         },
-    }
+    })
 }
 
 /// Why the rules decide as they do.

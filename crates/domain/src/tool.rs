@@ -141,9 +141,9 @@ pub trait Invocation: Send + Sync {
         None
     }
 
-    /// The preview of an [`Effect::Edit`]. May read the file.
-    fn preview(&self) -> BoxFuture<'_, Option<FileDiff>> {
-        Box::pin(std::future::ready(None))
+    /// The preview of an [`Effect::Edit`], or why the edit cannot be made. May read the file.
+    fn preview(&self) -> BoxFuture<'_, Result<Option<FileDiff>, ToolFailure>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Runs the call.

@@ -175,12 +175,13 @@ impl Invocation for Call {
         Effect::Edit(self.location.path().to_owned())
     }
 
-    fn preview(&self) -> BoxFuture<'_, Option<FileDiff>> {
+    fn preview(&self) -> BoxFuture<'_, Result<Option<FileDiff>, ToolFailure>> {
         Box::pin(async {
-            let before = looked_at(&self.scope, &self.location, current).await?.ok()?;
+            let Some(before) = looked_at(&self.scope, &self.location, current).await else { return Ok(None) };
+            let before = before?;
             self.shown.keep(before.as_deref());
-            let planned = self.planned(before).ok()?;
-            Some(planned.change().for_people(self.location.path()))
+            let planned = self.planned(before)?;
+            Ok(Some(planned.change().for_people(self.location.path())))
         })
     }
 

@@ -112,12 +112,13 @@ impl Invocation for Call {
         Effect::Edit(self.location.path().to_owned())
     }
 
-    fn preview(&self) -> BoxFuture<'_, Option<FileDiff>> {
+    fn preview(&self) -> BoxFuture<'_, Result<Option<FileDiff>, ToolFailure>> {
         Box::pin(async {
-            let before = looked_at(&self.scope, &self.location, before).await?.ok()?;
+            let Some(before) = looked_at(&self.scope, &self.location, before).await else { return Ok(None) };
+            let before = before?;
             self.shown.keep(before.bytes());
             let (_, content) = self.content_for(&before);
-            Some(FileChange::new(before.text(), &content).for_people(self.location.path()))
+            Ok(Some(FileChange::new(before.text(), &content).for_people(self.location.path())))
         })
     }
 

@@ -8,7 +8,8 @@ use pollux_config::files::{self, Mode};
 use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest, Outcome, Subject};
 use pollux_domain::event::{CallDecision, CallStatus, Event, Op, TurnEnd};
 use pollux_domain::tool::{
-    ArgError, Display, Effect, Invocation, Tool, ToolContext, ToolKind, ToolOutcome, ToolSpec,
+    ArgError, Display, Effect, FileDiff, Invocation, Tool, ToolContext, ToolErrorKind, ToolFailure, ToolKind,
+    ToolOutcome, ToolSpec,
 };
 use pollux_domain::{BoxFuture, JsonObject};
 use serde_json::{Value, json};
@@ -59,6 +60,13 @@ impl Invocation for RealCall {
             "write_file" => Effect::Edit(text("file_path").into()),
             _ => Effect::None,
         }
+    }
+
+    fn preview(&self) -> BoxFuture<'_, Result<Option<FileDiff>, ToolFailure>> {
+        let can = self.0.get("content").is_none_or(|content| content != "impossible");
+        let message = "Nothing to replace.".to_owned();
+        let failure = ToolFailure { kind: ToolErrorKind::EditNoOccurrenceFound, message, display: None };
+        Box::pin(std::future::ready(can.then_some(None).ok_or(failure)))
     }
 
     fn run<'a>(self: Box<Self>, _context: &'a ToolContext) -> BoxFuture<'a, ToolOutcome> {
@@ -328,6 +336,25 @@ async fn changed_arguments_are_decided_on_again() {
     assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
     assert_eq!(asked.scene.answers(1), [json!({"output": "{\"command\":\"ls\"}"})]);
     assert_eq!(asked.statuses(), [(CallStatus::Success, Some(CallDecision::Modify))]);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_an_edit_that_cannot_be_made() {
+    let write = |content: &str| json!({"file_path": "/w/a", "content": content});
+    let call = |content: &str| calls(&[("write_file", write(content))]);
+    let lines = vec![call("impossible"), call("x"), says("done")];
+    let mut asked = Asked::new(ApprovalMode::Default, lines);
+    asked.scene.send("go").await;
+    let edited = |content: &str| ApprovalAnswer::Edited(write(content).as_object().cloned().unwrap());
+    let request = asked.question().await;
+    assert_eq!(request.args["content"], "x");
+    asked.answer(&request, edited("impossible")).await;
+    let refused = asked.question().await;
+    assert!(refused.why.reason.contains("Nothing to replace."), "{:?}", refused.why);
+    asked.answer(&refused, ApprovalAnswer::Once).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+    assert_eq!(asked.scene.answers(1), [json!({"error": "Nothing to replace."})]);
+    assert_eq!(asked.runs(), 1);
 }
 
 #[tokio::test]

@@ -224,7 +224,7 @@ async fn the_preview_matches_the_edit() {
         ("write_file", json!({"file_path": "new.txt", "content": "x\n"})),
     ] {
         let call = bench.prepare(name, args).unwrap();
-        let shown = call.preview().await.unwrap();
+        let shown = call.preview().await.unwrap().unwrap();
         match bench.run(call).await {
             ToolOutcome::Done(output) => match output.display {
                 Display::Diff(done) => assert_eq!(*done, shown),
@@ -234,6 +234,20 @@ async fn the_preview_matches_the_edit() {
         }
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "one\r\n3\r\n");
+}
+
+#[tokio::test]
+async fn the_preview_of_an_edit_that_cannot_be_made_fails_as_the_edit_does() {
+    let bench = Bench::new();
+    put(&bench.path("a.txt"), "one\none\n");
+    for (file, old) in [("a.txt", "three"), ("a.txt", "one"), ("a.txt", ""), ("missing.txt", "one")] {
+        let call = bench.prepare("replace", edit(file, old, "2")).unwrap();
+        let told = call.preview().await.unwrap_err();
+        match bench.run(call).await {
+            ToolOutcome::Failed(failure) => assert_eq!(failure, told),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -249,7 +263,7 @@ async fn an_edit_is_rejected_if_the_file_changed_after_its_preview() {
     ] {
         put(&file, "one\ntwo\n");
         let call = bench.prepare(name, args).unwrap();
-        assert!(call.preview().await.is_some());
+        assert!(call.preview().await.unwrap().is_some());
         put(&file, "one\ntwo\nthree\n");
         match bench.run(call).await {
             ToolOutcome::Failed(failure) => assert!(failure.message.contains("changed after"), "{failure:?}"),
