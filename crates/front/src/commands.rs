@@ -5,6 +5,7 @@ mod auth;
 mod browser;
 mod budget;
 mod chat;
+mod columns;
 mod context;
 mod copy;
 mod custom;
@@ -20,6 +21,7 @@ mod offered;
 mod outcome;
 mod pages;
 mod plan;
+mod policies;
 mod rewind;
 mod sandbox;
 mod setting_titles;
@@ -55,7 +57,7 @@ pub(crate) use self::outcome::{CommandOutcome, NewSession, Reopen, resume_line, 
 /// The lines below the list of `/help`.
 const MORE_HELP: &str = "\
 Everything else is a prompt. @path adds a file; a \\ at the end of a line continues it.
-Ctrl+C cancels the turn; at an empty prompt it ends the session.";
+Ctrl+C cancels the turn; twice at the prompt it ends the session.";
 
 /// A typed line by its kind.
 pub(super) enum TypedLine<'a> {
@@ -97,10 +99,8 @@ fn is_command_name(word: &str) -> bool {
 
 fn help() -> String {
     let own = ("!command".to_owned(), "Run a shell command and share its output");
-    let lines: Vec<_> =
-        slash_commands().iter().map(|command| (command.usage(), command.about)).chain([own]).collect();
-    let widest = lines.iter().map(|(usage, _)| usage.len()).max().unwrap_or_default();
-    let lines = lines.iter().map(|(usage, about)| format!("{usage:widest$}  {about}\n"));
+    let lines = slash_commands().iter().map(|command| (command.usage(), command.about)).chain([own]);
+    let lines = lines.map(|(usage, about)| columns::row(&usage, about, columns::SECOND));
     format!("{}{MORE_HELP}", lines.collect::<String>())
 }
 
@@ -183,8 +183,10 @@ mod tests {
     #[test]
     fn help_names_every_command() {
         let help = help();
+        let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for command in slash_commands() {
-            assert!(help.contains(&command.usage()) && help.contains(command.about));
+            assert!(words.contains(&format!("{} {}", command.usage(), command.about)), "{}", command.name());
         }
+        assert!(help.lines().all(|line| line.chars().count() <= 78), "{help}");
     }
 }

@@ -112,6 +112,9 @@ pub trait FrontEnd {
     /// Shows that the next prompt is awaited.
     fn await_prompt(&mut self);
 
+    /// The conversation is left; ending the session may take a moment.
+    fn ending(&mut self) {}
+
     /// The session is open, and another front end's turn runs in it.
     fn joins_turn(&mut self) {}
 
@@ -160,6 +163,11 @@ pub trait FrontEnd {
     /// A file that a prompt mentions was not read; the prompt is sent without it.
     fn not_read(&mut self, text: &str) {
         self.note(text);
+    }
+
+    /// Whether an interrupt ends the conversation while a prompt is awaited; otherwise it discarded what was typed.
+    fn interrupt_leaves(&mut self) -> bool {
+        true
     }
 
     /// Keeps an input until the next prompt is awaited.

@@ -379,6 +379,9 @@ impl Front<'_, '_> {
 
     /// Ends a session and shows how to resume it.
     async fn leave(&mut self, conversation: pollux_host::Conversation, leaving: Leaving) {
+        if leaving == Leaving::End {
+            self.ui.ending();
+        }
         if conversation.is_remote() && leaving != Leaving::Reopen {
             let id = &self.turn.session.id;
             let line = format!("Detached. To attach again: pollux attach {id}");

@@ -12,7 +12,8 @@ mod words;
 mod replay;
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, IsTerminal as _};
+use std::time::{Duration, Instant};
 
 use pollux_domain::approval::{ApprovalAnswer, ApprovalMode, ApprovalRequest};
 use pollux_domain::event::{Event, TurnEnd};
@@ -38,6 +39,7 @@ pub(super) struct Lines {
     /// Prompts to be read when the next one is awaited.
     later: VecDeque<String>,
     leaving: bool,
+    interrupts: Interrupts,
     /// The list that is shown next.
     presented: Option<Choice>,
 }
@@ -50,6 +52,7 @@ impl Lines {
             ahead: VecDeque::new(),
             later: VecDeque::new(),
             leaving: false,
+            interrupts: Interrupts::default(),
             presented: None,
         })
     }
@@ -142,6 +145,18 @@ impl FrontEnd for Lines {
         self.ahead.push_back(prompt);
     }
 
+    fn interrupt_leaves(&mut self) -> bool {
+        // The terminal has discarded the line that was begun, and does not tell whether there was one.
+        if !io::stdin().is_terminal() || self.interrupts.is_second(Instant::now()) {
+            return true;
+        }
+        self.keyboard.discard();
+        self.show("\n");
+        self.note("Press Ctrl+C again to exit.");
+        self.await_prompt();
+        false
+    }
+
     fn defer(&mut self, input: Input) {
         match input {
             Input::Said(text) => self.later.push_back(text),
@@ -184,3 +199,32 @@ impl FrontEnd for Lines {
 
 /// Printed before the prompt that the person types.
 const PROMPT: &str = "User: ";
+
+/// The second Ctrl+C within this time leaves, as on the screen.
+const TWICE: Duration = Duration::from_secs(3);
+
+/// Ctrl+C at the prompt: the first one may have been about a draft.
+#[derive(Debug, Default)]
+struct Interrupts {
+    last: Option<Instant>,
+}
+
+impl Interrupts {
+    fn is_second(&mut self, now: Instant) -> bool {
+        let last = self.last.replace(now);
+        last.is_some_and(|last| now.saturating_duration_since(last) <= TWICE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_two_interrupts_in_succession_leave() {
+        let (mut interrupts, now) = (Interrupts::default(), Instant::now());
+        assert!(!interrupts.is_second(now));
+        assert!(!interrupts.is_second(now + 2 * TWICE));
+        assert!(interrupts.is_second(now + 3 * TWICE));
+    }
+}

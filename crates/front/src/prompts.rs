@@ -155,6 +155,7 @@ impl Front<'_, '_> {
                     }
                     // It was meant for a turn that has just ended; the screen sends `Leave` to leave.
                     Input::Interrupt if self.ui.is_screen() => {}
+                    Input::Interrupt if !self.ui.interrupt_leaves() => {}
                     Input::Interrupt | Input::Leave | Input::Gone => return None,
                     Input::Mode(mode) => self.change_mode(&mode.to_string(), conversation).await,
                     // A server may ask outside of turns; an approval that was settled meanwhile is refused.

@@ -104,7 +104,10 @@ impl<'x, 'a, 'b> RunningTurn<'x, 'a, 'b> {
             };
             match input {
                 Input::Interrupt => return TurnRequest::Ask(Op::Cancel),
-                Input::Leave | Input::Gone => return TurnRequest::Leave,
+                Input::Leave | Input::Gone => {
+                    self.front.ui.ending();
+                    return TurnRequest::Leave;
+                }
                 Input::Detach => {
                     if self.front.may_detach() {
                         return TurnRequest::Leave;

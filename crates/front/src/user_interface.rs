@@ -263,6 +263,10 @@ impl UserInterface {
         self.front_end.await_prompt();
     }
 
+    pub(super) fn ending(&mut self) {
+        self.front_end.ending();
+    }
+
     pub(super) fn joins_turn(&mut self) {
         self.front_end.joins_turn();
     }
@@ -313,6 +317,10 @@ impl UserInterface {
 
     pub(super) fn queue_prompt(&mut self, prompt: String) {
         self.front_end.queue_prompt(prompt);
+    }
+
+    pub(super) fn interrupt_leaves(&mut self) -> bool {
+        self.front_end.interrupt_leaves()
     }
 
     pub(super) fn defer(&mut self, input: Input) {

@@ -16,6 +16,7 @@ use pollux_domain::content::Part;
 use pollux_domain::event::{Event, NoticeCode, Severity};
 use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
+use pollux_domain::redact::redacted;
 use pollux_domain::terminal_text::one_line;
 use pollux_domain::time::SystemClock;
 use pollux_domain::tool::{ToolSource as _, ToolSpec};
@@ -526,6 +527,9 @@ pub fn lines(servers: &Servers, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<
     servers.reports().into_iter().flat_map(|report| told(report, detail, tools)).collect()
 }
 
+/// Lines of a server's last output that tell why it is not there.
+const LOG_LINES: usize = 5;
+
 fn told(report: Report, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> {
     let name = &report.name;
     match report.status {
@@ -535,7 +539,11 @@ fn told(report: Report, detail: Detail, tools: &[Arc<ToolSpec>]) -> Vec<String> 
                 Some(_) => format!(" (run /mcp auth {name} to sign in)"),
                 None => String::new(),
             };
-            return vec![format!("✗ {name}: {}{hint}", report.problem.unwrap_or_default())];
+            let first = format!("✗ {name}: {}{hint}", report.problem.unwrap_or_default());
+            let hidden = report.log.len().saturating_sub(LOG_LINES);
+            let said =
+                report.log.iter().skip(hidden).map(|line| format!("    {}", redacted(&one_line(line))));
+            return std::iter::once(first).chain(said).collect();
         }
         Status::Connected => {}
     }

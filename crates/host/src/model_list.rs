@@ -70,12 +70,8 @@ pub fn usable_providers(loaded: &Loaded) -> Vec<ProviderRow> {
             continue;
         } else if GOOGLE.contains(&id) {
             has_google_credentials(loaded).then(|| "Google credentials".to_owned())
-        } else if let Some(key) = users_key(&providers, id) {
-            Some(key)
-        } else if stored.contains(&account_entry(id)) {
-            Some("stored key".to_owned())
         } else {
-            provider.settings().map(|_| "no key".to_owned())
+            key_source(&providers, &stored, id).or_else(|| provider.settings().map(|_| "no key".to_owned()))
         };
         let Some(key) = key else { continue };
         let own = provider.settings().and_then(|own| own.models.keys().next().cloned());
@@ -90,6 +86,11 @@ pub fn usable_providers(loaded: &Loaded) -> Vec<ProviderRow> {
         });
     }
     rows
+}
+
+fn key_source(providers: &Providers<'_>, stored: &[String], id: &str) -> Option<String> {
+    let is_stored = || stored.contains(&account_entry(id)).then(|| "stored key".to_owned());
+    users_key(providers, id).or_else(is_stored)
 }
 
 fn stored_accounts(loaded: &Loaded) -> Vec<String> {
@@ -302,16 +303,22 @@ pub(crate) fn mistyped(loaded: &Loaded) -> Vec<String> {
 /// The provider outside Google that a run without its key would start with.
 pub fn wanted_provider(loaded: &Loaded) -> Option<ProviderRow> {
     let id = start_provider(loaded).ok()??.id;
+    Some(ProviderRow { key: "no key".to_owned(), ..provider_outside_google(loaded, &id)? })
+}
+
+/// A provider outside Google by its id, whether or not it has a key.
+pub fn provider_outside_google(loaded: &Loaded, id: &str) -> Option<ProviderRow> {
     let (settings, _) = read_settings(&loaded.groups.model.providers);
     let env = own_env(loaded);
-    let provider = Providers::new(&env, &settings);
-    let provider = provider.find(&id)?;
+    let providers = Providers::new(&env, &settings);
+    let provider = providers.find(id).filter(|_| !GOOGLE.contains(&id))?;
+    let key = key_source(&providers, &stored_accounts(loaded), id);
     Some(ProviderRow {
         name: provider.name().to_owned(),
         local: provider.is_local(),
-        key: "no key".to_owned(),
-        model: provider.default_model().map(|model| full_name(&id, model)),
-        id: id.clone(),
+        key: key.unwrap_or_else(|| "no key".to_owned()),
+        model: provider.default_model().map(|model| full_name(id, model)),
+        id: id.to_owned(),
     })
 }
 

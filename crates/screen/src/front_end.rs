@@ -240,6 +240,10 @@ impl FrontEnd for Screen {
         self.tell(Message::AwaitPrompt);
     }
 
+    fn ending(&mut self) {
+        self.tell(Message::Ending);
+    }
+
     fn set_offers(&mut self, conversation: &Conversation, loaded: &Loaded) {
         if let Some(services) = &self.services {
             services.set_offers(conversation.offers(loaded));

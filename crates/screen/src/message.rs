@@ -23,6 +23,8 @@ pub(crate) enum Message {
     SignedIn(String),
     TurnStarted(String),
     AwaitPrompt,
+    /// The conversation is left.
+    Ending,
     /// A list; events go to the sender until it is closed.
     Pick(Box<Picker>, mpsc::Sender<ListEvent>),
     /// The preview of a row.

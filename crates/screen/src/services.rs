@@ -287,7 +287,7 @@ fn agents(offers: &Offers, sought: &str) -> Vec<Item> {
         insert: name.clone(),
         label: format!("{name} [Agent]"),
         description: one_line(about.lines().next().unwrap_or_default()),
-        run: false,
+        ..Item::default()
     };
     fitting.map(|agent| item(&agent.name, &agent.description)).take(MOST).collect()
 }
@@ -300,7 +300,7 @@ fn resources(offers: &Offers, sought: &str) -> Vec<Item> {
         label: mention.clone(),
         insert: mention,
         description: one_line(about.lines().next().unwrap_or_default()),
-        run: false,
+        ..Item::default()
     };
     fitting.map(item).take(MOST).collect()
 }

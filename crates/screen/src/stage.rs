@@ -252,6 +252,7 @@ impl Stage {
                     self.said(queued.text, queued.shell);
                 }
             }
+            Message::Ending => self.app.begin_end(),
             Message::Pick(picker, answer) => {
                 self.app.pick(*picker);
                 (self.picking, self.asking) = (Some(answer), None);

@@ -250,6 +250,8 @@ struct Notices {
 struct ViewState {
     /// Long outputs are shown whole.
     expanded: bool,
+    /// What was printed in short is printed again with the next frame.
+    reveals: bool,
     /// Markdown as it is written.
     raw: bool,
     /// The list of shortcuts is open.
@@ -271,6 +273,8 @@ struct Window {
 struct Ending {
     /// Shown at the end.
     farewell: Vec<Item>,
+    /// The session is being ended.
+    begun: bool,
     over: bool,
 }
 
@@ -451,6 +455,7 @@ impl App {
     /// The program is idle.
     pub fn rest(&mut self) {
         self.session.status.rest();
+        self.tray.leaves = None;
         self.set_conditions();
     }
 
@@ -458,6 +463,11 @@ impl App {
     pub fn signed_in(&mut self, text: impl Into<String>) {
         self.greeting.header.sign_in = text.into();
         self.greeting.complete = true;
+    }
+
+    /// The conversation is left: ending the session takes a moment.
+    pub fn begin_end(&mut self) {
+        self.ending.begun = true;
     }
 
     /// Something to be said when everything is over.

@@ -26,13 +26,14 @@ use pollux_domain::terminal_text::one_line;
 
 use crate::keys::{Command, KeyMap};
 pub use buffer::Mark;
+pub(crate) use buffer::{Buffer, Pos};
 pub use completion::{Candidates, Kind, Wanted};
+pub(crate) use input::typed_char;
 pub(crate) use paste::may_be_pasted;
 pub use popup::Item;
 pub use view::Look;
 pub use vim::VimMode;
 
-use buffer::{Buffer, Pos};
 use completion::Completion;
 use folds::Kept;
 use history::{History, Recall};

@@ -4,6 +4,7 @@ mod approval;
 mod body;
 mod choices;
 mod entry;
+mod field;
 mod picker;
 mod questions;
 
@@ -18,6 +19,7 @@ pub use picker::{LEFT, Picker, PickerOptions, PickerRow, RESET, RIGHT, TAB};
 
 use self::approval::Approval;
 use self::questions::Questions;
+use crate::keys::KeyMap;
 use crate::theme::Theme;
 
 /// The room that a dialog has.
@@ -134,12 +136,13 @@ impl Dialog {
         matches!(self, Self::Picker(picker) if picker.stays())
     }
 
-    pub fn key(&mut self, key: KeyEvent) -> Verdict {
+    /// A key; `keys` edit the text that is typed into it.
+    pub fn key(&mut self, key: KeyEvent, keys: &KeyMap) -> Verdict {
         match self {
-            Self::Approval(approval) => approval.key(key),
-            Self::Questions(questions) => questions.key(key),
+            Self::Approval(approval) => approval.key(key, keys),
+            Self::Questions(questions) => questions.key(key, keys),
             Self::Picker(picker) => picker.key(key),
-            Self::TextEntry(entry) => entry.key(key),
+            Self::TextEntry(entry) => entry.key(key, keys),
         }
     }
 

@@ -49,8 +49,10 @@ pub struct Transcript {
     shell_call: Option<CallId>,
     /// Show the colours of command output.
     pub command_colours: bool,
-    /// The call that was printed last, to show in full on request.
-    last: Option<Box<ToolBox>>,
+    /// Calls that were printed since the last prompt, to show in full on request.
+    printed: VecDeque<Box<ToolBox>>,
+    /// A prompt was printed after them.
+    printed_are_old: bool,
     /// Thoughts are part of the conversation.
     pub thoughts: bool,
     /// How paths are displayed.
@@ -69,6 +71,9 @@ pub(crate) struct RunningCommand<'a> {
     /// The person started it.
     pub(crate) is_own: bool,
 }
+
+/// Calls that were printed and can be shown in full.
+const MOST_PRINTED: usize = 32;
 
 /// Something that can no longer change.
 #[derive(Debug)]
@@ -126,7 +131,8 @@ impl Transcript {
         let mut args = JsonObject::new();
         args.insert("command".to_owned(), command.into());
         self.shells += 1;
-        let shell = ToolBox::new(self.shell(), "Shell Command", &args, &self.paths, now);
+        let mut shell = ToolBox::new(self.shell(), "Shell Command", &args, &self.paths, now);
+        shell.start(now);
         self.open.push_back(Open::Call(Box::new(shell)));
     }
 
@@ -205,7 +211,7 @@ impl Transcript {
     /// Whether a tool runs now, and its name.
     pub fn running(&self) -> Option<&str> {
         self.open.iter().find_map(|open| match open {
-            Open::Call(call) if !call.is_over() => Some(call.name()),
+            Open::Call(call) if call.runs() => Some(call.name()),
             _ => None,
         })
     }
@@ -248,7 +254,12 @@ impl Transcript {
             Event::ApprovalSettled { call, .. } => {
                 self.settled_one(now);
                 if let Some(found) = self.call(call) {
-                    found.runs();
+                    found.settled();
+                }
+            }
+            Event::CallStarted { call } => {
+                if let Some(found) = self.call(call) {
+                    found.start(now);
                 }
             }
             Event::CallOutput { call, text } => {
@@ -386,18 +397,38 @@ impl Transcript {
         let mut lines = Vec::new();
         for past in self.settled() {
             lines.extend(past.lines_after(&mut self.after_row, look));
-            if let Past::Call(call) = past {
-                self.last = Some(call);
+            match past {
+                Past::Call(call) => self.keep_printed(call),
+                Past::Item(Item::Prompt(_) | Item::Shell(_)) => self.printed_are_old = true,
+                Past::Item(_) => {}
             }
         }
         lines
     }
 
-    /// Shows the last call again, whole.
-    pub fn reveal(&mut self) {
-        if let Some(mut call) = self.last.take() {
-            call.show_whole();
+    fn keep_printed(&mut self, call: Box<ToolBox>) {
+        // Those of the turn before can be shown until the new turn has calls of its own.
+        if std::mem::take(&mut self.printed_are_old) {
+            self.printed.clear();
+        }
+        if call.is_whole() {
+            return;
+        }
+        self.printed.push_back(call);
+        if self.printed.len() > MOST_PRINTED {
+            self.printed.pop_front();
+        }
+    }
+
+    /// Shows those calls again, whole, of which `look` hid something.
+    pub fn reveal(&mut self, look: Look<'_>) {
+        let hidden: Vec<Box<ToolBox>> =
+            self.printed.drain(..).filter(|call| call.hides_something(look)).collect();
+        if !hidden.is_empty() {
             self.end_answer();
+        }
+        for mut call in hidden {
+            call.show_whole();
             self.open.push_back(Open::Call(call));
         }
     }

@@ -88,6 +88,21 @@ impl ModelError {
         error
     }
 
+    /// The message with the provider and the HTTP status, unless it names them itself.
+    pub fn described(&self) -> String {
+        let lower = self.message.to_lowercase();
+        let provider = self.details.provider.as_ref().map(ProviderId::as_str);
+        let provider = provider.filter(|name| !lower.contains(&name.to_lowercase())).unwrap_or_default();
+        let status = self.status.map(|status| status.to_string());
+        let status = status.filter(|status| !self.message.contains(status));
+        match (provider, status) {
+            ("", None) => self.message.clone(),
+            ("", Some(status)) => format!("HTTP {status}: {}", self.message),
+            (provider, None) => format!("{provider}: {}", self.message),
+            (provider, Some(status)) => format!("{provider} (HTTP {status}): {}", self.message),
+        }
+    }
+
     /// What the user can do about the settings, wherever the error is shown.
     pub fn advice(&self) -> Option<Cow<'_, str>> {
         if let Some(advice) = &self.details.advice {
@@ -128,5 +143,26 @@ impl ModelError {
             | ModelErrorKind::BudgetExceeded
             | ModelErrorKind::Script => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(provider: Option<&'static str>, status: Option<u16>, message: &str) -> String {
+        let mut error = ModelError::new(ModelErrorKind::Server, status, message);
+        error.details.provider = provider.map(ProviderId::known);
+        error.described()
+    }
+
+    #[test]
+    fn provider_and_status_are_named_once() {
+        assert_eq!(described(Some("acme"), Some(503), "overloaded"), "acme (HTTP 503): overloaded");
+        assert_eq!(described(Some("acme"), None, "no route"), "acme: no route");
+        assert_eq!(described(None, Some(503), "overloaded"), "HTTP 503: overloaded");
+        assert_eq!(described(None, None, "no route"), "no route");
+        let message = "ACME answered with status 503";
+        assert_eq!(described(Some("acme"), Some(503), message), message);
     }
 }

@@ -5,7 +5,8 @@ use pollux_domain::terminal_text::{one_line, visible};
 use pollux_host::Loaded;
 use pollux_host::auth::key::WHERE;
 use pollux_host::model_list::{
-    ProviderRow, local_servers, providers_with_keys, undecided, usable_providers, wanted_provider,
+    ProviderRow, local_servers, provider_outside_google, providers_with_keys, undecided, usable_providers,
+    wanted_provider,
 };
 use pollux_host::providers::set::{KeyVerdict, provider_set};
 use pollux_host::request::{Request, Scope};
@@ -306,7 +307,7 @@ impl Front<'_, '_> {
             }
             "" | "signin" | "login" => {
                 if rest.is_empty() {
-                    let text = self.run_auth("status");
+                    let text = self.auth_status();
                     self.ui.note(&text);
                 }
                 match sign_in(self.turn.request, self.turn.loaded, None, self.ui).await {
@@ -325,6 +326,16 @@ impl Front<'_, '_> {
                 self.ui.note("Usage: /auth [signin|signout]");
                 CommandOutcome::Continue
             }
+        }
+    }
+
+    /// How requests of this session are authenticated. Only Google's credentials have a status of their own.
+    fn auth_status(&self) -> String {
+        let method = self.turn.auth_method(&self.model);
+        match method.and_then(|id| provider_outside_google(self.turn.loaded, &id)) {
+            Some(row) if row.local => format!("Provider:  {} (running on this machine)", row.name),
+            Some(row) => format!("Provider:  {}\nAPI key:   {}", row.name, row.key),
+            None => self.run_auth("status"),
         }
     }
 

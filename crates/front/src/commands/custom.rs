@@ -2,6 +2,7 @@
 
 use pollux_host::{CommandList, Conversation, Invocation};
 
+use super::columns;
 use crate::Front;
 use crate::choice::Choice;
 
@@ -63,13 +64,11 @@ pub(super) fn help(list: &CommandList) -> String {
 }
 
 fn lines(list: &CommandList) -> String {
-    let all = || list.groups.iter().flat_map(|(_, lines)| lines);
-    let widest = all().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
     let mut text = String::new();
     for (heading, lines) in &list.groups {
         text.push_str(&format!("{heading}:\n"));
         for (name, about) in lines {
-            text.push_str(&format!("  {name:widest$}  {about}\n"));
+            text.push_str(&columns::row(&format!("  {name}"), about, columns::SECOND));
         }
     }
     for problem in &list.problems {

@@ -1,7 +1,7 @@
 //! The question after a turn that failed for a reason that a command mends.
 
 use pollux_domain::event::TurnEnd;
-use pollux_domain::model::ModelErrorKind;
+use pollux_domain::model::{ModelErrorKind, ProviderId};
 
 use crate::Front;
 use crate::choice::{Choice, ListOptions};
@@ -27,15 +27,16 @@ impl Front<'_, '_> {
 
 fn question(end: &TurnEnd) -> Option<Choice> {
     let TurnEnd::Failed(error) = end else { return None };
+    let provider = error.details.provider.as_ref().map_or("The provider", ProviderId::as_str);
     let (title, fixes) = match error.kind {
-        ModelErrorKind::Auth => ("The provider rejected the API key or sign-in", vec![AUTH, MODEL]),
+        ModelErrorKind::Auth => ("rejected the API key or sign-in", vec![AUTH, MODEL]),
         ModelErrorKind::Billing => {
-            ("No credit left: add credit to your account, or use another model", vec![MODEL, AUTH])
+            ("reports no credit left: add credit to your account, or use another model", vec![MODEL, AUTH])
         }
-        ModelErrorKind::NotFound => ("The provider does not offer this model", vec![MODEL]),
+        ModelErrorKind::NotFound => ("does not offer this model", vec![MODEL]),
         _ => return None,
     };
-    let mut choice = Choice::of(title, fixes.into_iter().chain([(CLOSE, "Close")]));
+    let mut choice = Choice::of(&format!("{provider} {title}"), fixes.into_iter().chain([(CLOSE, "Close")]));
     choice.marked = Some(CLOSE.to_owned());
     choice.hint = Some("(Press a number to select, Esc to close)".to_owned());
     choice.options = ListOptions { unrequested: true, ..choice.options };

@@ -1,4 +1,4 @@
-//! Commands that only show something: `/about`, `/tools`, `/hooks`, `/policies`, `/export-session`.
+//! Commands that only show something: `/about`, `/tools`, `/hooks`, `/export-session`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -154,17 +154,6 @@ impl Front<'_, '_> {
             text.push_str(&redacted(&visible(&said)));
         }
         format!("{text}{NEXT_TIME}")
-    }
-
-    pub(super) fn policies(&self) -> String {
-        let mode = self.mode.to_string();
-        let done = self.subcommand(&["policy", "list", "--approval-mode", &mode]);
-        match done.result {
-            Ok(()) => {
-                format!("{}{}Approvals for this session are not listed.", done.err, done.out)
-            }
-            Err(failure) => failure.message(),
-        }
     }
 }
 

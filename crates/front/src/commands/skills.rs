@@ -1,14 +1,16 @@
 //! `/skills`: list, enable, disable, link and reload skills.
 
 use pollux_domain::terminal_text::one_line;
+use pollux_domain::text::shortened;
 use pollux_host::Conversation;
 use pollux_host::skills::{SkillRow, change, list};
 
+use super::columns;
 use crate::Front;
 
 const USAGE: &str = "Usage: /skills [list [nodesc] [all]], /skills enable|disable <name>, /skills link <path> [--scope user|workspace], /skills reload";
 /// Characters of a description in `/help`.
-const SHOWN: usize = 80;
+const SHOWN: usize = 120;
 const OFF: &str = "Skills are disabled (`skills.enabled`).";
 // Upstream's text.
 const RELOAD: &str = " You can run \"/skills reload\" to refresh your current instance.";
@@ -102,9 +104,10 @@ pub(super) fn help(rows: &[SkillRow]) -> String {
     }
     let lines = shown.map(|row| {
         let about = row.description.lines().next().unwrap_or_default();
-        format!("\n  /{}  {}", one_line(&row.name), one_line(about).chars().take(SHOWN).collect::<String>())
+        let about = shortened(&one_line(about), SHOWN);
+        columns::row(&format!("  /{}", one_line(&row.name)), &about, columns::SECOND)
     });
-    format!("\n\nSkills:{}", lines.collect::<String>())
+    format!("\n\nSkills:\n{}", lines.collect::<String>().trim_end())
 }
 
 fn scope_of(word: &str) -> &'static str {

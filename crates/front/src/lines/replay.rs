@@ -10,7 +10,7 @@ use pollux_domain::JsonObject;
 use pollux_domain::approval::{ApprovalMode, Outcome};
 use pollux_domain::event::{
     CallFailure, CallOutcome, CallReport, CallRequest, Compressed, CompressionStatus, Event, HookReport,
-    NoticeCode, Severity, TurnEnd,
+    NoticeCode, Permit, Severity, TurnEnd,
 };
 use pollux_domain::id::{CallId, SessionId};
 use pollux_domain::path_display::PathDisplay;
@@ -58,7 +58,7 @@ fn finished(id: &str, name: &str, given: Value, outcome: CallOutcome, display: D
         paths: Vec::new(),
         parts: Vec::new(),
         sandbox: None,
-        permit: None,
+        permit: Some(Permit::Mode(ApprovalMode::Default)),
     }))
 }
 

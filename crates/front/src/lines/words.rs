@@ -1,7 +1,9 @@
 //! One-line texts about calls, hooks, compression and ended turns.
 
 use pollux_domain::call_summary::call_summary;
-use pollux_domain::event::{CallFailure, CallOutcome, CallReport, CompressionStatus, HookReport, TurnEnd};
+use pollux_domain::event::{
+    CallDecision, CallFailure, CallOutcome, CallReport, CompressionStatus, HookReport, TurnEnd,
+};
 use pollux_domain::model::ModelErrorKind;
 use pollux_domain::path_display::PathDisplay;
 use pollux_domain::terminal_text::{one_line, plain};
@@ -36,9 +38,19 @@ pub(super) fn call(report: &CallReport, paths: &PathDisplay) -> String {
     let with = |verb: &str| if about.is_empty() { verb.to_owned() } else { format!("{verb} {about}") };
     let what = known.map_or_else(|| with(&one_line(&report.name)), |(_, done, _)| with(done));
     // A command may have done something before it was cancelled; a change was not made.
-    let is_command = report.name == "run_shell_command";
-    if let (CallOutcome::Cancelled, Some((.., verb)), false) = (&report.outcome, known, is_command) {
-        return format!("Did not {}: cancelled", with(verb));
+    let may_have_run = report.permit.is_some() && report.name == "run_shell_command";
+    match (&report.outcome, known) {
+        (CallOutcome::Cancelled, Some((.., verb))) if !may_have_run => {
+            let is_refused = report.decision == Some(CallDecision::Reject);
+            return format!("Did not {}: {}", with(verb), if is_refused { "refused" } else { "cancelled" });
+        }
+        (CallOutcome::Failed(failure), Some((.., verb)))
+            if report.permit.is_none() && failure.run.is_none() =>
+        {
+            let reason = short(failure.message.lines().next().unwrap_or_default());
+            return format!("Did not {}: {reason}", with(verb));
+        }
+        _ => {}
     }
     let how = match &report.outcome {
         CallOutcome::Succeeded => detail(&report.display).map(|detail| format!(": {detail}")),
@@ -101,8 +113,8 @@ pub(super) fn end(end: &TurnEnd) -> Option<String> {
         )),
         TurnEnd::Failed(error) if error.kind == ModelErrorKind::BudgetExceeded => Some(error.to_string()),
         TurnEnd::Failed(error) => Some(match error.advice() {
-            Some(advice) => format!("Request failed: {error}\nhint: {advice}"),
-            None => format!("Request failed: {error}"),
+            Some(advice) => format!("Request failed: {}\nhint: {advice}", error.described()),
+            None => format!("Request failed: {}", error.described()),
         }),
     }
 }
@@ -130,18 +142,18 @@ mod tests {
     use std::time::Duration;
 
     use pollux_domain::JsonObject;
+    use pollux_domain::event::Permit;
     use pollux_domain::id::CallId;
-    use pollux_domain::tool::{LineDelta, ToolKind};
+    use pollux_domain::tool::{LineDelta, ToolErrorKind, ToolKind};
 
     use super::*;
 
-    #[test]
-    fn a_cancelled_change_is_not_told_as_done() {
+    fn report(name: &str, key: &str, value: &str) -> CallReport {
         let mut args = JsonObject::new();
-        args.insert("file_path".to_owned(), "n.txt".into());
-        let mut report = CallReport {
+        args.insert(key.to_owned(), value.into());
+        CallReport {
             call: CallId::from_file("1"),
-            name: "write_file".to_owned(),
+            name: name.to_owned(),
             kind: ToolKind::Edit,
             args,
             outcome: CallOutcome::Cancelled,
@@ -155,9 +167,33 @@ mod tests {
             parts: Vec::new(),
             sandbox: None,
             permit: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_cancelled_change_is_not_told_as_done() {
+        let mut report = report("write_file", "file_path", "n.txt");
         assert_eq!(call(&report, &PathDisplay::default()), "Did not write n.txt: cancelled");
         report.outcome = CallOutcome::Succeeded;
         assert_eq!(call(&report, &PathDisplay::default()), "Wrote n.txt");
+    }
+
+    #[test]
+    fn only_a_command_that_was_allowed_is_told_as_run() {
+        let mut report = report("run_shell_command", "command", "make");
+        let told = |report: &CallReport| call(report, &PathDisplay::default());
+        report.decision = Some(CallDecision::Reject);
+        assert_eq!(told(&report), "Did not run make: refused");
+        let message = "Tool execution denied by policy.".to_owned();
+        report.outcome = CallOutcome::Failed(CallFailure {
+            kind: ToolErrorKind::PolicyViolation,
+            message,
+            run: None,
+            denial: None,
+        });
+        assert_eq!(told(&report), "Did not run make: Tool execution denied by policy.");
+        report.permit = Some(Permit::User(None));
+        report.outcome = CallOutcome::Cancelled;
+        assert_eq!(told(&report), "Ran make: cancelled");
     }
 }

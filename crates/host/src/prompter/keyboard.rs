@@ -168,6 +168,12 @@ impl Keyboard {
         read.lines.drain(..).collect()
     }
 
+    /// Discards an incomplete message.
+    pub fn discard(&mut self) {
+        self.begun.clear();
+        self.shared.read().rest.clear();
+    }
+
     /// The last line of an incomplete message.
     pub fn begun(&self) -> &str {
         self.begun.rsplit('\n').next().unwrap_or_default()

@@ -49,7 +49,8 @@ pub(super) fn paths(word: &str, here: &Path, home: &Path) -> Vec<Item> {
         .collect();
     names.sort_unstable();
     names.truncate(MOST);
-    let item = |name: String| Item { insert: format!("{typed}{name}"), label: name, ..Item::default() };
+    let item =
+        |name: String| Item { insert: format!("{typed}{name}"), label: name, path: true, ..Item::default() };
     names.into_iter().map(item).collect()
 }
 

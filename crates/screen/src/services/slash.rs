@@ -179,5 +179,5 @@ fn values(command: &str, sub: &str, offers: &Offers, state: &[PathBuf]) -> Vec<C
 
 fn named(name: &str, about: &str) -> Item {
     let about = one_line(about.lines().next().unwrap_or_default());
-    Item { insert: name.to_owned(), label: name.to_owned(), description: about, run: false }
+    Item { insert: name.to_owned(), label: name.to_owned(), description: about, ..Item::default() }
 }

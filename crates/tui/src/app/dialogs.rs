@@ -151,6 +151,12 @@ impl App {
         self.questions.standing.iter().any(|standing| standing.dialog.call().is_some())
     }
 
+    /// Whether a list that came by itself waits for an answer.
+    pub(super) fn is_choosing(&self) -> bool {
+        let is_list = |standing: &Standing| matches!(standing.dialog, Dialog::Picker(_));
+        self.questions.standing.iter().any(|standing| is_list(standing) && standing.dialog.comes_by_itself())
+    }
+
     /// The person pressed a key here, or elsewhere while another program had the terminal.
     pub fn touched(&mut self, now: Instant) {
         self.questions.typing.last = Some(now);

@@ -6,6 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent
 use pollux_domain::approval::{ApprovalAnswer, ApprovalMode};
 
 use super::dialogs::Holder;
+use super::tray::{AFTER_COMMAND, AFTER_TURN};
 use super::{Action, App, TOAST};
 use crate::composer::{Reaction, Submission, may_be_pasted};
 use crate::dialog::Verdict;
@@ -154,7 +155,7 @@ impl App {
 
     fn dialog_key(&mut self, place: usize, key: KeyEvent) -> Vec<Action> {
         let Some(standing) = self.questions.standing.get_mut(place) else { return Vec::new() };
-        match standing.dialog.key(key) {
+        match standing.dialog.key(key, &self.settings.keys) {
             Verdict::Open => Vec::new(),
             Verdict::Answered { call, answer } => {
                 self.settle(&call);
@@ -198,6 +199,7 @@ impl App {
             }
             Reaction::Submit(submission) => self.submit(submission),
             Reaction::Queue(submission) => {
+                self.view.page.go_to_end();
                 self.tray.queue(submission);
                 Vec::new()
             }
@@ -241,8 +243,18 @@ impl App {
         if submission.text.trim().is_empty() {
             return Vec::new();
         }
+        // What becomes of it is seen there.
+        self.view.page.go_to_end();
+        // The conversation reads no prompts before the answer.
+        if self.is_choosing() {
+            self.tray.queue(submission);
+            return Vec::new();
+        }
         if self.is_busy() && !runs_beside(&submission) {
             return self.send_during_turn(submission);
+        }
+        if self.is_busy() && submission.leaves() {
+            self.tray.leaves = Some(if self.transcript.runs_shell() { AFTER_COMMAND } else { AFTER_TURN });
         }
         vec![Action::Submit { text: submission.text, shell: submission.shell }]
     }
@@ -292,12 +304,10 @@ impl App {
         }
     }
 
-    /// Toggles full output. The last call in the scrollback is printed again in full.
+    /// Toggles full output. Calls of the last turn whose output was cut are printed again in full.
     fn toggle_details(&mut self) {
         self.view.expanded = !self.view.expanded;
-        if self.view.expanded && !self.settings.alternate {
-            self.transcript.reveal();
-        }
+        self.view.reveals = self.view.expanded && !self.settings.alternate;
     }
 
     fn scroll(&mut self, by: isize) -> Vec<Action> {

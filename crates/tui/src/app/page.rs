@@ -84,6 +84,11 @@ impl Page {
         isize::try_from(self.fits.saturating_sub(1).max(1)).unwrap_or(isize::MAX)
     }
 
+    /// Follows the end again.
+    pub(super) fn go_to_end(&mut self) {
+        self.top = None;
+    }
+
     pub(super) fn scroll(&mut self, by: isize) {
         let last = self.whole.saturating_sub(self.fits);
         let top = self.top.unwrap_or(last).saturating_add_signed(by);

@@ -10,7 +10,7 @@ pub const TIPS: &[&str] = &[
     "Tip: prompts typed now are sent after this turn",
     "Tip: /compress makes room in a long conversation",
     "Tip: /rewind goes back to an earlier prompt",
-    "Tip: Ctrl+O shows the whole output of the last tool",
+    "Tip: Ctrl+O shows the whole output of the last tools",
     "Tip: pollux --resume latest resumes the last session",
     "Tip: Alt+M shows raw Markdown",
     "Tip: /stats shows where the tokens went",

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pollux_domain::event::{Event, NoticeCode, Severity};
+use pollux_domain::model::RequestRole;
 use pollux_domain::terminal_text::one_line;
 
 use crate::transcript::waited_for_hooks;
@@ -11,6 +12,9 @@ use crate::wrap::short;
 /// The signs of a turning wheel, and how fast it turns.
 const WHEEL: &[char] = &['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 const TURN: Duration = Duration::from_millis(120);
+
+/// A server that is silent for longer is waited for, which must not look like thinking.
+const SILENT: Duration = Duration::from_secs(10);
 
 /// The default status text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub(super) struct Status {
     since: Option<Instant>,
     /// The provider waits: why, and until when.
     waiting: Option<(String, Instant)>,
+    /// The model that is asked, and when it was last heard of.
+    asked_model: Option<(String, Instant)>,
     /// The call that the model writes, and how much of it has come.
     writing: Option<String>,
     /// The hooks that everything waits for.
@@ -56,12 +62,18 @@ impl Status {
     }
 
     pub(super) fn take(&mut self, event: &Event, now: Instant) {
+        self.follow_request(event, now);
         match event {
             Event::PromptAccepted { .. } => self.begin(now),
             Event::Waiting(wait) => {
+                let cause = one_line(&wait.cause);
+                let model = self.asked_model.as_ref().map(|(model, _)| format!("{model}: "));
+                let status = wait.status.map(|status| status.to_string());
+                let status = status.filter(|status| !cause.contains(status));
                 let why = format!(
-                    "{} (attempt {} of {})",
-                    one_line(&wait.cause.to_string()),
+                    "{}{cause} ({}attempt {} of {})",
+                    model.unwrap_or_default(),
+                    status.map(|status| format!("HTTP {status}, ")).unwrap_or_default(),
                     wait.attempt,
                     wait.max_attempts
                 );
@@ -93,6 +105,32 @@ impl Status {
         }
     }
 
+    /// Follows the request to the model that runs, and signs of life of its server.
+    fn follow_request(&mut self, event: &Event, now: Instant) {
+        match event {
+            Event::RequestSent(sent) if sent.role == RequestRole::Main && sent.subagent.is_none() => {
+                self.asked_model = Some((one_line(&sent.model), now));
+            }
+            Event::Text(_) | Event::Thought(_) | Event::CallProgress { .. } => {
+                self.asked_model.iter_mut().for_each(|(_, heard)| *heard = now);
+            }
+            Event::Waiting(wait) => {
+                self.asked_model.iter_mut().for_each(|(_, heard)| *heard = now + wait.delay);
+            }
+            Event::RequestEnded(ended) if ended.role == RequestRole::Main => self.asked_model = None,
+            // Whatever ended the request, its calls run now.
+            Event::StepCommitted => self.asked_model = None,
+            _ => {}
+        }
+    }
+
+    /// How long the server has been silent, if that is worth saying.
+    fn silence(&self, now: Instant) -> Option<String> {
+        let (model, heard) = self.asked_model.as_ref()?;
+        let silent = now.saturating_duration_since(*heard);
+        (silent >= SILENT).then(|| format!("Waiting for {model}, {}", short(silent)))
+    }
+
     /// When the picture changes by itself.
     pub(super) fn next_tick(&self, now: Instant, wheel: bool) -> Option<Instant> {
         self.since.map(|_| now + if wheel { TURN } else { Duration::from_secs(1) })
@@ -107,15 +145,16 @@ impl Status {
         wheel: bool,
     ) -> Option<String> {
         let elapsed = now.saturating_duration_since(self.since?);
+        let silence = self.silence(now);
+        let doing = silence.as_deref().or(self.writing.as_deref()).or(doing);
         let what = match (&self.waiting, &self.hook, doing) {
-            (Some((why, until)), _, _) => {
+            (Some((why, until)), _, _) if *until > now => {
                 let left = until.saturating_duration_since(now).as_secs();
                 format!("Waiting: {why}, retrying in {left}s")
             }
-            (None, Some(hook), _) => format!("Executing Hook: {hook}"),
-            (None, None, Some(doing)) => self.writing.as_deref().unwrap_or(doing).to_owned(),
-            (None, None, None) if self.writing.is_some() => self.writing.clone().unwrap_or_default(),
-            (None, None, None) => phrases.at(elapsed).unwrap_or("Thinking...").to_owned(),
+            (_, Some(hook), _) => format!("Executing Hook: {hook}"),
+            (_, None, Some(doing)) => doing.to_owned(),
+            (_, None, None) => phrases.at(elapsed).unwrap_or("Thinking...").to_owned(),
         };
         let turns = usize::try_from(elapsed.as_millis() / TURN.as_millis()).unwrap_or_default();
         let sign = WHEEL.get(turns % WHEEL.len()).filter(|_| wheel).map(|sign| format!("{sign} "));

@@ -6,6 +6,7 @@ mod replay;
 mod typing;
 mod unsent;
 mod views;
+mod waiting;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -15,12 +15,18 @@ const SHOWN: usize = 3;
 /// What the right side of the mode line says while text is typed.
 pub(super) const HINT: &str = "Enter sends · Tab queues";
 
+/// Shown after `/quit` while something runs.
+pub(super) const AFTER_TURN: &str = "  Quits when the turn ends (Esc stops the turn)";
+pub(super) const AFTER_COMMAND: &str = "  Quits when the command ends (Esc stops the command)";
+
 /// Texts that were typed during the turn, in order.
 #[derive(Debug, Default)]
 pub(super) struct Tray {
     pub(super) waiting: Vec<Waiting>,
     /// Texts of this turn that were moved to the composer and may have reached the turn nevertheless.
     taken_back: Vec<(RequestId, String)>,
+    /// What ends the conversation, once that was asked for.
+    pub(super) leaves: Option<&'static str>,
 }
 
 /// A text that waits.
@@ -90,12 +96,19 @@ impl Tray {
     }
 
     /// The rows, with what happens to each text.
-    pub(super) fn lines(&self, look: Look<'_>) -> Vec<Line<'static>> {
+    pub(super) fn lines(&self, is_choosing: bool, look: Look<'_>) -> Vec<Line<'static>> {
         let dim = look.theme.secondary();
-        let mut lines = Vec::new();
-        for (state, title) in [
+        let title = |text: &'static str| {
+            wrap(&[Span::styled(text, dim)], look.width, &Margin::default()).into_iter().take(1)
+        };
+        let mut lines: Vec<Line<'static>> = self.leaves.into_iter().flat_map(title).collect();
+        let queued = match is_choosing {
+            true => "  Queued until you answer:",
+            false => "  Queued until the turn ends (press ↑ to edit):",
+        };
+        for (state, heading) in [
             (State::Steers, "  Sent with the next request (press ↑ to edit):"),
-            (State::Queued, "  Queued until the turn ends (press ↑ to edit):"),
+            (State::Queued, queued),
             (State::Held, "  Not sent (press ↑ to edit):"),
         ] {
             let fits = |waiting: &&Waiting| waiting.state() == state;
@@ -103,9 +116,7 @@ impl Tray {
             if texts.is_empty() {
                 continue;
             }
-            lines.extend(
-                wrap(&[Span::styled(title, dim)], look.width, &Margin::default()).into_iter().take(1),
-            );
+            lines.extend(title(heading));
             for waiting in texts.iter().take(SHOWN) {
                 let text = one_line(&waiting.submission.typed_raw());
                 let row = wrap(&[Span::styled(text, dim)], look.width, &Margin::hanging(Span::raw("    ")));

@@ -50,6 +50,10 @@ impl App {
             compact: self.settings.compact && !self.view.expanded,
             now,
         };
+        if std::mem::take(&mut self.view.reveals) {
+            let (box_lines, compact) = (self.settings.box_lines, self.settings.compact);
+            self.transcript.reveal(Look { box_lines, compact, ..look });
+        }
         match self.settings.alternate {
             true => self.whole_screen(look, height.max(1)),
             // The last row of the terminal stays free, because printing there would scroll.
@@ -164,7 +168,7 @@ impl App {
     fn between(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let theme = look.theme;
         let mut lines = vec![Line::default()];
-        lines.extend(self.tray.lines(look));
+        lines.extend(self.tray.lines(self.is_choosing(), look));
         lines.extend(self.session.todos.lines(look.width, theme));
         if let Some(Toast { text, .. }) = &self.notices.toast {
             lines.extend(wrap(
@@ -186,6 +190,10 @@ impl App {
     /// The status line, or the hint about shortcuts.
     fn status_row(&self, look: Look<'_>) -> Vec<Line<'static>> {
         let theme = look.theme;
+        if self.ending.begun {
+            let text = Span::styled("Ending the session...", theme.accent());
+            return wrap(&[text], look.width, &Margin::default());
+        }
         let doing = self.transcript.running().map(|name| format!("Running {name}"));
         let doing = doing.as_deref().or_else(|| self.transcript.thought());
         let show = self.settings.show;
@@ -267,7 +275,7 @@ impl App {
         let own = self.questions.standing.iter().position(|standing| !standing.dialog.comes_by_itself());
         // A list in use stays visible until the question takes the keys.
         let place = own.filter(|_| is_typing).unwrap_or_default();
-        let mut under = self.tray.lines(look);
+        let mut under = self.tray.lines(self.is_choosing(), look);
         if is_typing {
             let text = if place == 0 { TYPING } else { WAITS };
             let hint = Span::styled(text, look.theme.warning());

@@ -3,6 +3,7 @@
 //! Every change is one call of [`Buffer::replace`]; undo, the rows and the cursor follow from it. A character is what a
 //! person sees as one (a grapheme cluster); a folded paste is one, too.
 
+mod edit;
 mod line;
 mod marks;
 mod motion;
@@ -13,6 +14,7 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::folds::{Folds, Kept, is_fold};
+pub(crate) use edit::Edit;
 pub(crate) use line::BufferLine;
 #[cfg(test)]
 pub(crate) use line::WORK;

@@ -100,7 +100,7 @@ impl Completion {
         self.asked.as_ref().map(|asked| asked.kind)
     }
 
-    /// The selected suggestion, whether it is already typed, and whether Enter runs it.
+    /// The selected suggestion, and what Enter does.
     pub(crate) fn choice(&self, buffer: &Buffer) -> Option<Choice> {
         let (asked, item) = (self.asked.as_ref()?, self.popup.selected()?);
         let line = buffer.cursor().line;
@@ -112,7 +112,10 @@ impl Completion {
         let there = buffer.line(line).get(asked.range.clone())?;
         let is_there = there == insert;
         let range = Pos::new(line, asked.range.start)..Pos::new(line, asked.range.end);
-        Some(Choice { range, insert, is_there, runs: item.run && asked.kind == Kind::Slash })
+        let is_slash = asked.kind == Kind::Slash;
+        let is_own =
+            !self.popup.chosen && (matches!(asked.kind, Kind::Shell { .. }) || is_slash && item.path);
+        Some(Choice { range, insert, sends: is_there || is_own, runs: item.run && is_slash })
     }
 }
 
@@ -121,7 +124,9 @@ impl Completion {
 pub(crate) struct Choice {
     pub(crate) range: Range<Pos>,
     pub(crate) insert: String,
-    pub(crate) is_there: bool,
+    /// Enter sends the text as it stands: the suggestion is there already, or what was typed is whole without it, as a
+    /// command or a path can be.
+    pub(crate) sends: bool,
     pub(crate) runs: bool,
 }
 

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use super::buffer::Edit;
 use super::paste::BURST;
-use super::{ClipboardRead, Composer, DOUBLE_TAB, Kind, Pos, Reaction, Sending, TWICE, Toast, WaitingPrompt};
+use super::{ClipboardRead, Composer, DOUBLE_TAB, Pos, Reaction, Sending, TWICE, Toast, WaitingPrompt};
 use crate::keys::{Command, Context};
 
 /// Keys that come closer together than this may be part of a paste; upstream's value.
@@ -148,58 +149,16 @@ impl Composer {
 
     /// Commands that only touch the text.
     pub(super) fn edit(&mut self, command: Command) -> Reaction {
-        let buffer = &mut self.buffer;
-        let at = buffer.cursor();
-        match command {
-            Command::Home
-            | Command::End
-            | Command::Left
-            | Command::Right
-            | Command::WordLeft
-            | Command::WordRight => {
-                let to = match command {
-                    Command::Home => buffer.row_start(),
-                    Command::End => buffer.row_end(),
-                    Command::Left => buffer.left(at),
-                    Command::Right => buffer.right(at),
-                    Command::WordLeft => buffer.word_left(at),
-                    _ => buffer.word_right(at),
-                };
-                buffer.go(to);
-                return if to == at { Reaction::Ignored } else { self.moved() };
-            }
-            Command::DeleteRightAll => buffer.kill_right(),
-            Command::DeleteLeftAll => buffer.kill_left(),
-            Command::DeleteWordLeft => buffer.cut(buffer.word_left(at)..at),
-            Command::DeleteWordRight => buffer.cut(at..buffer.word_right(at)),
-            Command::DeleteLeft if buffer.is_empty() && self.shell => {
-                self.set_shell_mode(false);
-                return Reaction::Changed;
-            }
-            Command::DeleteLeft => drop(buffer.delete_left()),
-            Command::DeleteRight => {
-                if buffer.is_empty() {
-                    return Reaction::Unhandled;
-                }
-                buffer.delete_right();
-            }
-            Command::Yank => {
-                let text = buffer.register.text.clone();
-                let text = buffer.adopt(&text);
-                buffer.replace_raw(at..at, text);
-            }
-            Command::Undo if !buffer.can_undo() => return Reaction::Unhandled,
-            Command::Undo => {
-                buffer.undo();
-                return self.moved();
-            }
-            Command::Redo => {
-                buffer.redo();
-                return self.moved();
-            }
-            _ => return Reaction::Unhandled,
+        if command == Command::DeleteLeft && self.buffer.is_empty() && self.shell {
+            self.set_shell_mode(false);
+            return Reaction::Changed;
         }
-        self.typed()
+        match self.buffer.edit(command) {
+            Edit::Unhandled => Reaction::Unhandled,
+            Edit::Stayed => Reaction::Ignored,
+            Edit::Moved => self.moved(),
+            Edit::Changed => self.typed(),
+        }
     }
 
     fn clear(&mut self) {
@@ -276,9 +235,7 @@ impl Composer {
     fn accept(&mut self, event: &KeyEvent) -> Reaction {
         let Some(choice) = self.completion.choice(&self.buffer) else { return self.moved() };
         if self.keys.is(event, Command::Submit) {
-            // A shell command is run as it stands unless a suggestion was chosen.
-            let is_shell = matches!(self.completion.kind(), Some(Kind::Shell { .. }));
-            if (is_shell && !self.completion.popup.chosen) || choice.is_there {
+            if choice.sends {
                 return self.submit();
             }
             if choice.runs {
@@ -351,7 +308,7 @@ impl Composer {
 }
 
 /// The character a key types. AltGr comes as Ctrl+Alt on some systems; letters with it are shortcuts.
-pub(super) fn typed_char(event: &KeyEvent) -> Option<char> {
+pub(crate) fn typed_char(event: &KeyEvent) -> Option<char> {
     let KeyCode::Char(c) = event.code else { return None };
     let held = event.modifiers - KeyModifiers::SHIFT;
     let is_alt_gr =

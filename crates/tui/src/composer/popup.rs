@@ -12,6 +12,8 @@ pub struct Item {
     pub description: String,
     /// Enter runs it at once (a command without arguments).
     pub run: bool,
+    /// A path: Enter sends what was typed, unless it was chosen.
+    pub path: bool,
 }
 
 #[derive(Debug, Clone, Default)]

@@ -12,7 +12,9 @@ use serde_json::Value;
 
 use super::body::Reading;
 use super::choices::Choices;
+use super::field::Field;
 use super::{Room, Verdict};
+use crate::keys::KeyMap;
 use crate::wrap::{Margin, chop, cut, wrap};
 use crate::{code, diff, markdown};
 
@@ -36,7 +38,7 @@ pub struct Approval {
     /// The arguments of a server's tool are set out line by line.
     spread: bool,
     /// The instruction that the person is typing.
-    instead: Option<String>,
+    instead: Option<Field>,
 }
 
 impl Approval {
@@ -80,9 +82,9 @@ impl Approval {
         self.choices.restart();
     }
 
-    pub(super) fn key(&mut self, key: KeyEvent) -> Verdict {
+    pub(super) fn key(&mut self, key: KeyEvent, keys: &KeyMap) -> Verdict {
         if self.instead.is_some() {
-            return self.write(key);
+            return self.write(key, keys);
         }
         if key.code == KeyCode::Esc || is_ctrl_c(key) {
             return self.answered(ApprovalAnswer::Cancel);
@@ -135,36 +137,32 @@ impl Approval {
                 self.answered(ApprovalAnswer::Refuse(String::new()))
             }
             Outcome::Refuse => {
-                self.instead = Some(String::new());
+                self.instead = Some(Field::new(false));
                 Verdict::Open
             }
         }
     }
 
     /// A key while an instruction is being typed.
-    fn write(&mut self, key: KeyEvent) -> Verdict {
+    fn write(&mut self, key: KeyEvent, keys: &KeyMap) -> Verdict {
         let Some(text) = &mut self.instead else { return Verdict::Open };
         match key.code {
             _ if is_ctrl_c(key) => return self.answered(ApprovalAnswer::Cancel),
             KeyCode::Esc => self.instead = None,
             KeyCode::Enter => {
-                let text = text.trim().to_owned();
+                let text = text.text().trim().to_owned();
                 let answer =
                     if text.is_empty() { ApprovalAnswer::Cancel } else { ApprovalAnswer::Refuse(text) };
                 return self.answered(answer);
             }
-            KeyCode::Backspace => drop(text.pop()),
-            KeyCode::Char(character) if !key.modifiers.contains(KeyModifiers::CONTROL) => {
-                text.push(character)
-            }
-            _ => {}
+            _ => text.key(key, keys),
         }
         Verdict::Open
     }
 
     pub(super) fn paste(&mut self, pasted: &str) {
         if let Some(text) = &mut self.instead {
-            text.push_str(&one_line(pasted));
+            text.paste(pasted);
         }
     }
 
@@ -240,10 +238,9 @@ impl Approval {
         wrap(&[Span::styled(one_line(destroys), red)], room.width, &sign)
     }
 
-    fn instruction(&self, text: &str, room: Room<'_>) -> Vec<Line<'static>> {
+    fn instruction(&self, text: &Field, room: Room<'_>) -> Vec<Line<'static>> {
         let asked = Span::styled("Denied. What to do instead? (empty to end the turn) ", room.theme.text());
-        let written = Span::styled(format!("{}▏", visible(text)), room.theme.accent());
-        wrap(&[asked, written], room.width, &Margin::default())
+        wrap(&[asked, text.span(room.theme.accent())], room.width, &Margin::default())
     }
 
     fn hint(&self) -> String {

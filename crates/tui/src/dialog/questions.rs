@@ -8,7 +8,9 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::choices::Choices;
+use super::field::Field;
 use super::{Room, Verdict};
+use crate::keys::KeyMap;
 use crate::wrap::{Margin, wrap};
 
 /// Questions, asked one after another.
@@ -21,7 +23,7 @@ pub struct Questions {
     /// Which of the choices are taken, where several may be.
     taken: Vec<bool>,
     /// Words of the person's own.
-    words: Option<String>,
+    words: Option<Field>,
 }
 
 const OWN_WORDS: &str = "Enter a custom value";
@@ -57,7 +59,7 @@ impl Questions {
     fn begin(&mut self) {
         let Some(question) = self.question() else { return };
         let form = question.form.clone();
-        self.words = matches!(form, QuestionForm::Text { .. }).then(String::new);
+        self.words = matches!(form, QuestionForm::Text { .. }).then(|| Field::new(false));
         self.taken = match &form {
             QuestionForm::Choice { options, several: true } => vec![false; options.len()],
             _ => Vec::new(),
@@ -71,25 +73,21 @@ impl Questions {
         self.choices.restart();
     }
 
-    pub(super) fn key(&mut self, key: KeyEvent) -> Verdict {
+    pub(super) fn key(&mut self, key: KeyEvent, keys: &KeyMap) -> Verdict {
         let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl_c {
             return self.answered(ApprovalAnswer::Cancel);
         }
-        let asks_yes_or_no = self.asks_yes_or_no();
+        let (asks_yes_or_no, has_choices) = (self.asks_yes_or_no(), self.has_choices());
         match &mut self.words {
             Some(words) => match key.code {
                 KeyCode::Enter => {
-                    let reply = words.trim().to_owned();
+                    let reply = words.text().trim().to_owned();
                     return self.reply(reply);
                 }
-                KeyCode::Backspace => drop(words.pop()),
-                KeyCode::Char(character) if !key.modifiers.contains(KeyModifiers::CONTROL) => {
-                    words.push(character)
-                }
-                KeyCode::Esc if self.has_choices() => self.words = None,
+                KeyCode::Esc if has_choices => self.words = None,
                 KeyCode::Esc => return self.answered(ApprovalAnswer::Cancel),
-                _ => {}
+                _ => words.key(key, keys),
             },
             None if key.code == KeyCode::Esc => return self.answered(ApprovalAnswer::Cancel),
             // They mark; Enter says it.
@@ -136,7 +134,7 @@ impl Questions {
                     self.reply(reply.join(", "))
                 }
                 (None, _) => {
-                    self.words = Some(String::new());
+                    self.words = Some(Field::new(false));
                     Verdict::Open
                 }
             },
@@ -154,7 +152,7 @@ impl Questions {
 
     pub(super) fn paste(&mut self, text: &str) {
         if let Some(words) = &mut self.words {
-            words.push_str(&one_line(text));
+            words.paste(text);
         }
     }
 
@@ -185,7 +183,7 @@ impl Questions {
                 };
                 let spans = [
                     Span::styled("> ", room.theme.accent()),
-                    Span::styled(format!("{}▏", visible(words)), room.theme.text()),
+                    words.span(room.theme.text()),
                     Span::styled(hint, room.theme.secondary()),
                 ];
                 lines.extend(wrap(&spans, room.width, &Margin::default()));

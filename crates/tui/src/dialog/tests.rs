@@ -6,11 +6,12 @@ use pollux_domain::approval::{Choice, Offer, Outcome, Question, QuestionForm, Wh
 
 use super::*;
 
+mod fields;
 mod lists;
 mod screens;
 
 fn press(dialog: &mut Dialog, code: KeyCode) -> Verdict {
-    dialog.key(KeyEvent::new(code, KeyModifiers::NONE))
+    dialog.key(KeyEvent::new(code, KeyModifiers::NONE), &KeyMap::default())
 }
 
 fn offers() -> Vec<Offer> {

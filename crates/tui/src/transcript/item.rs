@@ -88,16 +88,16 @@ pub(super) fn of_end(end: &TurnEnd) -> Option<Item> {
         )),
         // Here commands are at hand, which the advice for other places cannot know.
         TurnEnd::Failed(error) if error.kind == ModelErrorKind::Auth && error.details.advice.is_none() => {
-            Item::error(format!("{error}\nhint: /auth changes the key or the sign-in"))
+            Item::error(format!("{}\nhint: /auth changes the key or the sign-in", error.described()))
         }
         TurnEnd::Failed(error)
             if error.kind == ModelErrorKind::NotFound && error.details.advice.is_none() =>
         {
-            Item::error(format!("{error}\nhint: /model lists the available models"))
+            Item::error(format!("{}\nhint: /model lists the available models", error.described()))
         }
         TurnEnd::Failed(error) => Item::error(match error.advice() {
-            Some(advice) => format!("{error}\nhint: {}", plain(&advice)),
-            None => error.to_string(),
+            Some(advice) => format!("{}\nhint: {}", error.described(), plain(&advice)),
+            None => error.described(),
         }),
         TurnEnd::FatalTool { message, .. } => Item::error(message),
     })

@@ -26,6 +26,10 @@ fn call(id: &str, name: &str, args: &str) -> Event {
     Event::CallRequested(Arc::new(CallRequest::new(CallId::from_file(id), name, args)))
 }
 
+fn started(id: &str) -> Event {
+    Event::CallStarted { call: CallId::from_file(id) }
+}
+
 fn finished(id: &str, outcome: CallOutcome, display: Display) -> Event {
     Event::CallFinished(Arc::new(CallReport {
         call: CallId::from_file(id),
@@ -66,6 +70,7 @@ fn calls_leave_in_the_order_in_which_they_began() {
     let theme = Theme::no_colour();
     let mut transcript = Transcript::default();
     take(&mut transcript, &call("1", "run_shell_command", r#"{"command":"sleep 1"}"#));
+    take(&mut transcript, &started("1"));
     take(&mut transcript, &call("2", "read_file", r#"{"file_path":"a.txt"}"#));
     take(&mut transcript, &finished("2", CallOutcome::Succeeded, Display::Nothing));
     assert_eq!(text(&transcript.finished(look(&theme, 40))), "");
@@ -142,6 +147,7 @@ fn calls_of_one_row_stand_together() {
     }
     assert_eq!(text(&transcript.finished(look(&theme, 40))), "\n✓  ReadFile  a\n✓  ReadFile  b\n");
     take(&mut transcript, &call("3", "read_file", r#"{"file_path":"c"}"#));
+    take(&mut transcript, &started("3"));
     assert_eq!(text(&transcript.live(look(&theme, 40))), "⊷  ReadFile  c\n");
     take(&mut transcript, &finished("3", CallOutcome::Succeeded, Display::Text("said".to_owned())));
     assert_eq!(text(&transcript.finished(look(&theme, 40))), "\n✓  ReadFile  c\n  │ said\n");
@@ -192,7 +198,7 @@ fn a_refused_change_can_be_read_afterwards() {
         folded,
         format!("\n-  Edit  a.txt\n  │ {said}\n  │ Not applied: +1, -1 lines (Ctrl+O shows the change)\n")
     );
-    transcript.reveal();
+    transcript.reveal(look(&theme, 60));
     let whole = text(&transcript.finished(look(&theme, 60)));
     assert_eq!(whole, format!("\n-  Edit  a.txt\n  │ {said}\n  │ 1 - old\n  │ 1 + new\n"));
 }
@@ -203,6 +209,7 @@ fn an_agent_has_its_name_on_its_line_and_its_report_is_text() {
     let mut transcript = Transcript::default();
     let args = r#"{"agent_name":"investigator","prompt":"Where is the cart?"}"#;
     take(&mut transcript, &call("1", "invoke_agent", args));
+    take(&mut transcript, &started("1"));
     assert_eq!(transcript.running(), Some("Agent investigator"));
     let end = AgentEnd {
         agent: "investigator".to_owned(),

@@ -34,6 +34,8 @@ const WORTH_SAYING: Duration = Duration::from_secs(3);
 /// How a call stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    /// For the calls before it, or for the decision whether it may run.
+    Waits,
     Runs,
     Asked,
     Over(CallStatus),
@@ -47,6 +49,8 @@ pub(crate) struct ToolBox {
     /// Its one-line summary.
     about: String,
     state: State,
+    /// It has begun to run; a question can still interrupt it.
+    started: bool,
     output: String,
     stripper: Stripper,
     /// The screen of a command in a terminal; after its end, only if it shows the end of the result.
@@ -80,7 +84,8 @@ impl ToolBox {
                 }
                 _ => call_summary(args, paths),
             },
-            state: State::Runs,
+            state: State::Waits,
+            started: false,
             output: String::new(),
             stripper: Stripper::default(),
             screen: None,
@@ -122,8 +127,18 @@ impl ToolBox {
         }
     }
 
-    pub(super) fn runs(&mut self) {
-        self.state = State::Runs;
+    /// Nobody is asked any more.
+    pub(super) fn settled(&mut self) {
+        self.state = if self.started { State::Runs } else { State::Waits };
+    }
+
+    pub(super) fn runs(&self) -> bool {
+        self.state == State::Runs
+    }
+
+    /// It runs from now on.
+    pub(super) fn start(&mut self, now: Instant) {
+        (self.state, self.started, self.since) = (State::Runs, true, now);
     }
 
     /// Nothing ran for so long, because a person was asked.
@@ -220,12 +235,24 @@ impl ToolBox {
         self.whole = true;
     }
 
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Whether more of it can be shown.
+    pub(super) fn hides_something(&self, look: Look<'_>) -> bool {
+        // A list without entries has nothing but its summary, which the heading repeats.
+        let is_summary = matches!(&self.display, Display::List { items, .. } if items.is_empty());
+        let whole = Look { box_lines: usize::MAX, compact: false, ..look };
+        !self.whole && !is_summary && self.lines(whole).len() > self.lines(look).len()
+    }
+
     pub(super) fn activity(&mut self, activity: &Activity) {
         self.activities.take(activity);
     }
 
     pub(super) fn lines(&self, look: Look<'_>) -> Vec<Line<'static>> {
-        let look = if self.whole { Look { box_lines: usize::MAX, ..look } } else { look };
+        let look = if self.whole { Look { box_lines: usize::MAX, compact: false, ..look } } else { look };
         let mut lines = vec![Line::default()];
         let is_small = look.compact
             && self.error.is_none()
@@ -244,6 +271,7 @@ impl ToolBox {
     fn heading(&self, width: u16, look: Look<'_>) -> Vec<Line<'static>> {
         let theme = look.theme;
         let (sign, style) = match self.state {
+            State::Waits => ("o", theme.secondary()),
             State::Runs => ("⊷", theme.accent()),
             State::Asked => ("?", theme.warning()),
             State::Over(CallStatus::Success) => ("✓", theme.success()),
@@ -264,6 +292,7 @@ impl ToolBox {
     fn outcome(&self, look: Look<'_>) -> Option<String> {
         let elapsed = look.now.saturating_duration_since(self.since);
         match (self.state, &self.display) {
+            (State::Waits, _) => Some("  (waiting)".to_owned()),
             (State::Runs, _) if elapsed >= WORTH_SAYING => Some(format!("  ({})", short(elapsed))),
             (State::Over(CallStatus::Success), Display::Diff(_)) => {
                 Some(format!(" → Accepted (+{}, -{})", self.lines.added, self.lines.removed))

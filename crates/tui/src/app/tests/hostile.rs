@@ -161,6 +161,7 @@ fn rows_of_output_keep_their_edge_whatever_is_in_them() {
     for piece in PIECES.iter().filter(|piece| !piece.contains('\u{200d}')) {
         let mut stage = Stage::new(40, 30);
         stage.event(requested("run_shell_command", "x"));
+        stage.event(Event::CallStarted { call: CallId::from_file("c") });
         let text = format!("begin{}end\n", piece.repeat(30));
         stage.event(Event::CallOutput { call: CallId::from_file("c"), text });
         let shown = stage.shown();

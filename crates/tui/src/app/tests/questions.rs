@@ -224,7 +224,8 @@ fn no_clock_runs_while_a_person_is_asked() {
     stage.now += Duration::from_secs(43);
     let call = CallId::from_file("1");
     stage.press(KeyCode::Char('1'), KeyModifiers::NONE);
-    stage.event(Event::ApprovalSettled { call, outcome: Outcome::Once, by: None });
+    stage.event(Event::ApprovalSettled { call: call.clone(), outcome: Outcome::Once, by: None });
+    stage.event(Event::CallStarted { call });
     stage.now += Duration::from_secs(4);
     let shown = stage.shown();
     assert!(shown.contains("(4s)") && shown.contains("(esc to cancel, 4s)"), "{shown}");

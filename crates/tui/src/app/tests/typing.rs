@@ -405,8 +405,10 @@ fn a_list_that_comes_by_itself_waits_and_one_that_was_called_does_not() {
     stage.write("hel");
     stage.app.pick(list(true));
     assert_eq!(stage.write("lo 1"), []);
-    assert_eq!(stage.enter(), [Action::Submit { text: "hello 1".to_owned(), shell: false }]);
+    assert_eq!(stage.enter(), []);
+    assert!(stage.shown().contains("Queued until you answer:\n    hello 1\n"), "{}", stage.shown());
     stage.app.close();
+    assert_eq!(stage.app.take_queue().map(|sent| sent.text).as_deref(), Some("hello 1"));
     stage.app.pick(list(false));
     let chosen = stage.press(KeyCode::Char('1'), KeyModifiers::NONE);
     assert_eq!(chosen, [Action::Picked { key: "folder".to_owned(), with: None }]);

@@ -40,6 +40,10 @@ fn call(id: &str, name: &str, args: serde_json::Value) -> Event {
     Event::CallRequested(Arc::new(CallRequest::new(CallId::from_file(id), name, args)))
 }
 
+fn started(id: &str) -> Event {
+    Event::CallStarted { call: CallId::from_file(id) }
+}
+
 pub(super) fn ended(id: &str, name: &str, outcome: CallOutcome, display: Display) -> CallReport {
     let lines = match &display {
         Display::Diff(_) => LineDelta { added: 1, removed: 1 },
@@ -135,6 +139,7 @@ fn work_under_way() {
         begin(stage);
         stage.event(Event::Thought(Thought { subject: "Reading".to_owned(), description: String::new() }));
         stage.event(call("1", "run_shell_command", json!({"command": "make test"})));
+        stage.event(started("1"));
         let text: String = (1..=40).map(|number| format!("test {number} ... ok\n")).collect();
         stage.event(Event::CallOutput { call: CallId::from_file("1"), text });
         stage.now += Duration::from_secs(75);
@@ -167,6 +172,7 @@ fn a_sub_agent_at_work() {
     scene("agent", &usual, &|stage| {
         begin(stage);
         stage.event(call("1", "invoke_agent", json!({"agent_name": "reviewer"})));
+        stage.event(started("1"));
         let mut happens = |what| {
             let call = CallId::from_file("1");
             stage.event(Event::Activity(Arc::new(Activity { call, agent: "reviewer".to_owned(), what })));

@@ -72,6 +72,7 @@ proptest! {
                 Step::Answer => {
                     let items = ["help", "src/", "my file.txt", "end."].map(|name| Item {
                         insert: name.to_owned(), label: name.to_owned(), description: "x".repeat(30), run: name == "help",
+                        path: name == "src/",
                     });
                     if let Some(id) = last {
                         composer.candidates(Candidates { id, items: items.to_vec(), note: "" });

@@ -121,7 +121,7 @@ fn with_commands() -> Composer {
         insert: name.to_owned(),
         label: name.to_owned(),
         description: format!("what {name} does, in words that need some room"),
-        run: false,
+        ..Item::default()
     });
     harness.composer.candidates(Candidates { id: wanted.id, items: items.to_vec(), note: "" });
     harness.composer
@@ -167,7 +167,8 @@ fn names_of_files_cannot_draw_over_the_list() {
     let mut harness = ComposerHarness::new();
     let Reaction::Complete(wanted) = harness.press("@") else { panic!() };
     let name = "a\u{1b}]0;x\u{7}\nb\u{202e}".to_owned();
-    let item = Item { insert: name.clone(), label: name, description: "two\nlines".to_owned(), run: false };
+    let item =
+        Item { insert: name.clone(), label: name, description: "two\nlines".to_owned(), ..Item::default() };
     harness.composer.candidates(Candidates { id: wanted.id, items: vec![item], note: "" });
     assert_eq!(
         rows(&mut harness.composer, 80),

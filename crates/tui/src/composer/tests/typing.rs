@@ -110,7 +110,7 @@ fn search_finds_the_latest_prompt_and_escape_brings_the_draft_back() {
 }
 
 fn item(insert: &str, run: bool) -> Item {
-    Item { insert: insert.to_owned(), label: insert.to_owned(), description: String::new(), run }
+    Item { insert: insert.to_owned(), label: insert.to_owned(), run, ..Item::default() }
 }
 
 /// Types, and answers the question that results.
@@ -151,6 +151,23 @@ fn a_slash_command_is_completed_or_run() {
 
     suggested(&mut harness, "/help", &[item("help", false)]);
     assert_eq!(harness.submit().text, "/help", "what is complete is sent");
+}
+
+#[test]
+fn a_typed_path_is_sent_as_it_stands_unless_another_was_chosen() {
+    let paths = |names: [&str; 2]| names.map(|name| Item { path: true, ..item(name, false) });
+    let mut harness = ComposerHarness::new();
+    suggested(&mut harness, "/directory add ../p1", &paths(["../p1/", "../p10/"]));
+    assert_eq!(harness.submit().text, "/directory add ../p1");
+    suggested(&mut harness, "/directory add ../p1/", &paths(["../p1/a", "../p1/b"]));
+    assert_eq!(harness.submit().text, "/directory add ../p1/");
+    suggested(&mut harness, "/directory add ../p1", &paths(["../p1/", "../p10/"]));
+    harness.press("<Down><Enter>");
+    assert_eq!(harness.marked(), "/directory add ../p10/|");
+    harness.press("<C-u>");
+    suggested(&mut harness, "/directory add ../p", &paths(["../p1/", "../p10/"]));
+    harness.press("<Tab>");
+    assert_eq!(harness.marked(), "/directory add ../p1/|");
 }
 
 #[test]

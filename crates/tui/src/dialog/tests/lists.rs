@@ -96,7 +96,7 @@ fn keys_that_are_no_letters_do_something_where_they_are_asked_for() {
     assert_eq!(press(&mut dialog, KeyCode::Tab), picked("a", Some(TAB)));
     assert_eq!(press(&mut dialog, KeyCode::Left), picked("a", Some(LEFT)));
     assert_eq!(press(&mut dialog, KeyCode::Right), Verdict::Open);
-    let reset = dialog.key(KeyEvent::new(KeyCode::Char('l'), KeyModifiers::CONTROL));
+    let reset = dialog.key(KeyEvent::new(KeyCode::Char('l'), KeyModifiers::CONTROL), &KeyMap::default());
     assert_eq!(reset, picked("a", Some(RESET)));
 }
 

@@ -110,7 +110,7 @@ fn a_tool_of_a_server() {
     let mut dialog = asked(&request);
     let text = seen(&mut dialog, (80, 24));
     assert!(text.contains("MCP Server: github\nTool: search\nArguments: {\"query\":\"bugs\"}\n"), "{text}");
-    dialog.key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL));
+    dialog.key(KeyEvent::new(KeyCode::Char('o'), KeyModifiers::CONTROL), &KeyMap::default());
     assert!(seen(&mut dialog, (80, 24)).contains("\n  \"query\": \"bugs\"\n"));
     let wanted = [
         "search (github MCP Server)",
