@@ -208,9 +208,7 @@ impl Toolbox {
     }
 
     fn unknown(&self, name: &str) -> ToolFailure {
-        let hidden = self.all.iter().find(|tool| is_called(&***tool, name));
-        let waits = |tool: &&Arc<dyn Tool>| self.for_approval.contains(&tool.spec().name);
-        if let Some(tool) = hidden.filter(|tool| !self.is_subagents || waits(tool)) {
+        if let Some(tool) = self.all.iter().find(|tool| is_called(&***tool, name)) {
             return self.hidden(&**tool, name);
         }
         if self.is_subagents {

@@ -18,13 +18,19 @@ use crate::truncate;
 /// Tools whose audio and video may be shown to the model in a turn of their own.
 const MEDIA_READERS: [&str; 2] = ["read_file", "read_many_files"];
 
-/// Where and when long outputs are saved.
+const BY_USER: &str = "[Operation Cancelled] User cancelled tool execution.";
+const OUT_OF_TIME: &str =
+    "[Operation Cancelled] The agent's time limit was reached; the user did not cancel tool execution.";
+
+/// Where and when long outputs are saved, and what is true of the session.
 pub(crate) struct Offload<'a> {
     pub(crate) settings: &'a Tools,
     pub(crate) temp_dir: &'a Path,
     pub(crate) session: &'a SessionId,
     /// Tokens left in the model's window.
     pub(crate) window_left: u64,
+    /// A time limit cancelled what was cancelled.
+    pub(crate) out_of_time: bool,
 }
 
 /// The answer to one call.
@@ -68,8 +74,8 @@ impl CallAnswer {
                     let text = offloaded(partial.into(), finished, offload, &mut problem);
                     response.insert("output".into(), json!(text));
                 }
-                response
-                    .insert("error".into(), json!("[Operation Cancelled] User cancelled tool execution."));
+                let why = if offload.out_of_time { OUT_OF_TIME } else { BY_USER };
+                response.insert("error".into(), json!(why));
             }
             ToolOutcome::Refused(reason) => {
                 let text = format!("{DECLINED}{reason}");

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use pollux_config::groups::SessionFormat;
@@ -107,6 +108,7 @@ async fn open(
         call: context.call.clone(),
         agent: definition.name.clone(),
         goal: Goal::default(),
+        out_of_time: AtomicBool::new(false),
         live: Arc::clone(&context.live),
     });
     let authority = Arc::new(host.authority.for_subagent(&definition.name, watch));
@@ -167,7 +169,10 @@ async fn own_servers(
 fn inputs(host: &Host, local: &Local, prompt: &str) -> Result<JsonObject, String> {
     let mut inputs = inputs_for(&local.inputs, prompt);
     schema::check(&local.inputs, &inputs).map_err(|fault| {
-        format!("the prompt lacks required input ({fault}); pass a JSON object that matches {}", local.inputs)
+        format!(
+            "the prompt does not match the agent's inputs ({fault}); pass a JSON object that matches {}",
+            local.inputs
+        )
     })?;
     let model = host.services.client.resolve(&host.model().name).id;
     let facts = [
@@ -258,22 +263,21 @@ fn recorder(host: &Host, id: &SessionId) -> Recorder {
 /// Works until the end, with a last turn for an agent that did not hand anything over.
 async fn work(opened: &mut Opened, local: &Local, watch: &Stopwatch, cancel: &CancellationToken) -> Ended {
     let Opened { session, run, query, .. } = opened;
-    let first = limited(session, vec![Part::text(std::mem::take(query))], watch.over(), cancel).await;
+    let first = limited(session, run, vec![Part::text(std::mem::take(query))], watch.over(), cancel).await;
     if let Some(result) = run.goal.output() {
         return Ended { mode: TerminateMode::Goal, result, by_person: false, failure: None };
     }
-    let mut findings = session::findings(&session.conversation.history);
-    if let Some(refused) = run.goal.refused() {
-        findings = format!("{findings}\n\nSubmitted, but not in the requested format:\n{refused}");
+    let mut findings = session::findings(&session.conversation.history, &local.initial);
+    if let Some((result, why)) = run.goal.refused() {
+        findings = format!("{findings}\n\nSubmitted, but {why}:\n{result}").trim().to_owned();
     }
-    let mut findings = findings.trim().to_owned();
     let judged = judge(&first, session.conversation.counters.requests, local, cancel);
     if judged.recoverable {
         let chance = texts::last_chance(texts::warning(judged.mode));
         session.emit(run.error(judged.text.clone(), ActivityError::Generic)).await;
         session::allow_last_turn(session, COMPLETE_TASK);
         let grace = tokio::time::sleep(Duration::from_secs(texts::GRACE_SECONDS));
-        limited(session, vec![Part::text(chance)], grace, cancel).await;
+        limited(session, run, vec![Part::text(chance)], grace, cancel).await;
         if let Some(result) = run.goal.output() {
             return Ended { mode: TerminateMode::Goal, result, by_person: false, failure: None };
         }
@@ -303,17 +307,20 @@ struct Limited {
 
 async fn limited(
     session: &mut Session,
+    run: &SubagentRun,
     parts: Vec<Part>,
     over: impl Future<Output = ()>,
     cancel: &CancellationToken,
 ) -> Limited {
     let inner = cancel.child_token();
+    run.set_out_of_time(false);
     let turn = pursue(session, parts, &inner);
     tokio::pin!(turn);
     tokio::select! {
         biased;
         end = &mut turn => Limited { end, out_of_time: false },
         () = over => {
+            run.set_out_of_time(true);
             inner.cancel();
             Limited { end: turn.await, out_of_time: true }
         }
@@ -403,7 +410,12 @@ fn may_answer(kind: &ModelErrorKind) -> bool {
 fn minutes(limit: Duration) -> String {
     let seconds = limit.as_secs_f64();
     let minutes = seconds / 60.0;
-    if minutes.fract() == 0.0 { format!("{minutes} minutes") } else { format!("{seconds} seconds") }
+    match (minutes, seconds) {
+        (1.0, _) => "1 minute".to_owned(),
+        (_, 1.0) => "1 second".to_owned(),
+        _ if minutes.fract() == 0.0 => format!("{minutes} minutes"),
+        _ => format!("{seconds} seconds"),
+    }
 }
 
 /// The result for the caller. Only cancellation is not an answer; failures are reported as text, as in upstream.

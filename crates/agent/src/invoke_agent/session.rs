@@ -78,9 +78,12 @@ pub(super) fn allow_last_turn(session: &mut Session, tool: &str) {
     session.conversation.instruct(&session.toolbox);
 }
 
-/// What the model said so far; of much, the end.
-pub(super) fn findings(history: &History) -> String {
-    let replies = history.entries().iter().skip(1).map(|entry| &*entry.content);
+/// What the model said so far, after the examples of the agent's definition; of much, the end.
+pub(super) fn findings(history: &History, examples: &[Content]) -> String {
+    let entries = history.entries().iter().skip(1).map(|entry| &*entry.content);
+    // A summary may have replaced the examples.
+    let own = entries.enumerate().skip_while(|(index, content)| examples.get(*index) == Some(content));
+    let replies = own.map(|(_, content)| content);
     let texts: Vec<String> = replies
         .filter(|content| content.role == Role::Model)
         .map(words)

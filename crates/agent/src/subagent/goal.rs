@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use pollux_domain::JsonObject;
 use pollux_domain::event::TurnEnd;
 use pollux_domain::sync::Locked;
-use pollux_domain::{JsonObject, tool::ToolErrorKind};
+use pollux_domain::tool::{ToolErrorKind, ToolOutcome};
 use serde_json::Value;
 
 use crate::call::RequestedCall;
@@ -25,8 +26,10 @@ pub(crate) struct Goal(Mutex<State>);
 struct State {
     output: Option<String>,
     invalid: u32,
-    /// The last unusable output.
+    /// The last output that was not taken.
     refused: Option<JsonObject>,
+    /// Why it was not even checked, such as a rule that denies it.
+    denied: Option<String>,
 }
 
 impl Goal {
@@ -43,15 +46,30 @@ impl Goal {
         self.state().output.clone()
     }
 
-    /// What was handed over last and was not valid.
-    pub(crate) fn refused(&self) -> Option<String> {
+    /// What was handed over last and not taken, and why.
+    pub(crate) fn refused(&self) -> Option<(String, &'static str)> {
         let state = self.state();
         let args = state.refused.as_ref()?;
         let mut values = args.values();
-        Some(match (values.next(), values.next()) {
+        let result = match (values.next(), values.next()) {
             (Some(Value::String(text)), None) => text.clone(),
             _ => serde_json::to_string_pretty(args).unwrap_or_default(),
-        })
+        };
+        Some((result, if state.denied.is_some() { "not allowed" } else { "not in the requested format" }))
+    }
+
+    /// Notes why a call that hands a result over did not.
+    pub(crate) fn answered(&self, call: &RequestedCall, outcome: &ToolOutcome) {
+        if call.name != COMPLETE_TASK {
+            return;
+        }
+        self.state().denied = match outcome {
+            ToolOutcome::Failed(failure) if failure.kind != ToolErrorKind::InvalidToolParams => {
+                Some(failure.message.clone())
+            }
+            ToolOutcome::Refused(reason) => Some(reason.clone()),
+            ToolOutcome::Failed(_) | ToolOutcome::Done(_) | ToolOutcome::Cancelled { .. } => None,
+        };
     }
 
     /// Whether these calls were the last ones.
@@ -65,11 +83,16 @@ impl Goal {
         let same_again = state.refused.replace(submitted.args.clone()).as_ref() == Some(&submitted.args);
         (same_again || state.invalid >= MAX_INVALID).then(|| TurnEnd::InvalidReply {
             kind: INVALID_OUTPUT.to_owned(),
-            message: format!(
-                "The agent submitted an invalid result {} times ({}).",
-                state.invalid,
-                ToolErrorKind::InvalidToolParams.as_str()
-            ),
+            message: match &state.denied {
+                Some(why) => {
+                    format!("The agent could not submit its result; `{COMPLETE_TASK}` was refused: {why}")
+                }
+                None => format!(
+                    "The agent submitted an invalid result {} times ({}).",
+                    state.invalid,
+                    ToolErrorKind::InvalidToolParams.as_str()
+                ),
+            },
         })
     }
 }

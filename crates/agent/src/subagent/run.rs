@@ -1,6 +1,7 @@
 //! A sub-agent run: its goal, and the reduced events that others see.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pollux_domain::event::{
     Activity, ActivityError, ActivityKind, CallDecision, CallOutcome, Event, NoticeCode,
@@ -16,11 +17,21 @@ pub(crate) struct SubagentRun {
     pub(crate) call: CallId,
     pub(crate) agent: String,
     pub(crate) goal: Goal,
+    /// Its time limit, not the user, cancels its calls.
+    pub(crate) out_of_time: AtomicBool,
     /// Receives lines about what happens.
     pub(crate) live: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
 impl SubagentRun {
+    pub(crate) fn set_out_of_time(&self, is_over: bool) {
+        self.out_of_time.store(is_over, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.out_of_time.load(Ordering::Relaxed)
+    }
+
     fn activity(&self, what: ActivityKind) -> Event {
         let activity = Activity { call: self.call.clone(), agent: self.agent.clone(), what };
         if let Some(line) = activity.line() {

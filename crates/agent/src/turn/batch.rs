@@ -88,6 +88,9 @@ pub(super) async fn run_calls(
                 report.name.clone_from(&spec.name);
                 report.args.clone_from(&done.args);
             }
+            if let Some(run) = &session.emitter.subagent {
+                run.goal.answered(&done.call, &done.outcome);
+            }
             match done.outcome {
                 ToolOutcome::Failed(failure) if failure.kind.is_fatal() => {
                     fatal = Some((failure.kind, failure.message));
@@ -151,6 +154,7 @@ async fn answer_for(session: &mut Session, caller: Caller, done: &Finished) -> C
         temp_dir: &session.services.temp_dir,
         session: &session.id,
         window_left: session.window_left(),
+        out_of_time: session.emitter.subagent.as_ref().is_some_and(|run| run.is_out_of_time()),
     };
     let answer = CallAnswer::build(done, context.as_deref(), &offload);
     if let Some(problem) = &answer.problem {

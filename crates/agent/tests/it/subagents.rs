@@ -238,6 +238,115 @@ async fn an_invalid_result_is_sent_back_and_the_same_one_twice_ends_the_work() {
 }
 
 #[tokio::test]
+async fn a_result_that_may_not_be_submitted_is_not_called_invalid() {
+    for (rule, why) in [
+        (
+            "argsPattern = \"attic\"\ndenyMessage = \"Not the attic.\"",
+            "Tool execution denied by policy. Not the attic.",
+        ),
+        (
+            "",
+            "Tool \"complete_task\" is not available: settings, a policy rule or the approval mode exclude it.",
+        ),
+    ] {
+        let lines = vec![calls(&[ask("scout", "look")]), done("the attic"), done("the attic"), says("ok")];
+        let mut options = Options { lines, ..Options::default() };
+        let policy = options.dir.path().join("policy.toml");
+        let rule =
+            format!("[[rule]]\ntoolName = \"complete_task\"\ndecision = \"deny\"\npriority = 999\n{rule}\n");
+        std::fs::write(&policy, rule).unwrap();
+        options.policy = Some(policy);
+        agents(&mut options, &[SCOUT]);
+        let mut scene = Scene::with(options);
+        assert!(matches!(scene.prompt("go").await, TurnEnd::Finished(_)));
+        assert_eq!(
+            scene.told(3),
+            format!(
+                "Subagent 'scout' finished.\nTermination Reason: ERROR\nResult:\nThe agent could not submit its \
+                 result; `complete_task` was refused: {why}\n\nPartial findings:\nSubmitted, but not \
+                 allowed:\nthe attic"
+            )
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_the_time_limit_ends_is_not_blamed_on_the_user() {
+    let wait = tool("wait", ToolKind::Read, Effect::Read(vec![]), |_, context| {
+        Box::pin(async move {
+            context.cancel.cancelled().await;
+            ToolOutcome::Cancelled { partial: None }
+        })
+    });
+    let lines = vec![calls(&[ask("scout", "look")]), calls(&[("wait", json!({}))]), done("late"), says("ok")];
+    let mut options = Options { lines, tools: vec![wait], ..Options::default() };
+    agents(&mut options, &[&SCOUT.replace("timeout_mins: 5", "timeout_mins: 1")]);
+    let mut scene = Scene::with(options);
+    scene.prompt("go").await;
+    assert_eq!(
+        scene.all_answers(2)[0]["error"],
+        "[Operation Cancelled] The agent's time limit was reached; the user did not cancel tool execution."
+    );
+    let reported =
+        |(kind, data): &(&str, String)| *kind == "ERROR" && data.contains("timed out after 1 minute.");
+    assert!(scene.activities().iter().any(reported), "{:?}", scene.activities());
+    assert!(scene.told(3).ends_with("Termination Reason: GOAL\nResult:\nlate"), "{}", scene.told(3));
+}
+
+#[tokio::test]
+async fn examples_of_its_prompt_are_not_what_it_found() {
+    let text = SCOUT.replace(
+        "max_turns: 3",
+        "max_turns: 1\ninitial_messages: [{role: user, text: Where is the key?}, {role: model, text: Under the mat.}]",
+    );
+    let error = || ModelError::new(ModelErrorKind::QuotaExhausted, Some(429), "no more today");
+    let mut said = look(1);
+    said.insert(0, says("The cellar is empty.").remove(0));
+    let lines = vec![
+        calls(&[ask("scout", "one")]),
+        breaks(vec![], error()),
+        calls(&[ask("scout", "two")]),
+        said,
+        breaks(vec![], error()),
+        says("ok"),
+    ];
+    let mut scene = scene(&[&text], lines);
+    scene.prompt("go").await;
+    assert_eq!(scene.told(2), "Subagent 'scout' failed. Error: no more today");
+    assert!(
+        scene.told(5).ends_with("limit (1).\n\nPartial findings:\nThe cellar is empty."),
+        "{}",
+        scene.told(5)
+    );
+}
+
+#[tokio::test]
+async fn an_agent_whose_only_input_is_a_number_or_a_list_can_be_called() {
+    let count = "---\nname: count\ndescription: d\ninputs: {n: {type: integer, required: true}}\n---\nCount to ${n}.\n";
+    let names = "---\nname: names\ndescription: d\ninputs: {all: {type: 'string[]'}}\n---\nGreet ${all}.\n";
+    let lines = vec![
+        calls(&[ask("count", "7")]),
+        done("counted"),
+        calls(&[ask("names", "Ada")]),
+        done("greeted"),
+        calls(&[ask("count", "seven")]),
+        says("ok"),
+    ];
+    let mut scene = scene(&[count, names], lines);
+    scene.prompt("go").await;
+    assert!(scene.told(2).ends_with("Result:\ncounted"), "{}", scene.told(2));
+    assert!(scene.told(4).ends_with("Result:\ngreeted"), "{}", scene.told(4));
+    let told = scene.told(5);
+    assert!(
+        told.contains("the prompt does not match the agent's inputs (params/n must be integer)"),
+        "{told}"
+    );
+    let requests = scene.model.requests.lock().unwrap();
+    assert!(requests[1].system.as_deref().unwrap().starts_with("Count to 7."));
+    assert!(requests[3].system.as_deref().unwrap().starts_with("Greet [\"Ada\"]."));
+}
+
+#[tokio::test]
 async fn a_cancel_reaches_the_agent_and_its_call_ends_as_cancelled() {
     let lines = vec![calls(&[ask("scout", "look")]), {
         let mut line = says("Half of it.");
@@ -351,9 +460,7 @@ async fn a_rule_for_one_agent_applies_only_to_that_agent() {
         .unwrap();
     scene.end().await;
     assert_eq!(scene.told(1), "echo {\"n\":1}", "the main agent may");
-    assert!(
-        scene.told(3).contains("not available to this agent") || scene.told(3).contains("Not for scouts")
-    );
+    assert!(scene.told(3).contains("a policy rule or the approval mode exclude it"), "{}", scene.told(3));
 }
 
 #[tokio::test(start_paused = true)]
