@@ -2,7 +2,7 @@
 //!
 //! No project file is read before trust is decided.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::dotenv::{DotenvReport, load_dotenv};
 use crate::env::Env;
@@ -49,7 +49,7 @@ pub struct Start {
     pub first_use: Option<Result<usize, RecordError>>,
     pub dotenv: DotenvReport,
     pub settings: Settings,
-    /// Lines about files of the home that others could read or write.
+    /// Lines about files of the home that others could read or write, or that cannot be read.
     pub home_notes: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ pub fn start(request: StartRequest) -> Result<Start, StartError> {
     let StartRequest { mut env, root, skip_trust, ignore_project, ignore_env, args, migration, now } =
         request;
     let home = Home::locate(&env)?;
-    let home_notes = ownership::tighten(&home);
+    let mut home_notes = ownership::tighten(&home);
     let project = Project::locate(&home, &root);
     let feature_enabled = settings::early(&env, &home)?.folder_trust;
     let request =
@@ -84,7 +84,12 @@ pub fn start(request: StartRequest) -> Result<Start, StartError> {
     };
     let mut options = settings::dotenv_options(&env, &home, project.root(), for_project)?;
     options.ignore_local |= ignore_env;
-    options.border = trust::refused_above(&env, &home, project.root());
+    options.border = trust::refused_above(&env, &home, project.root()).unwrap_or_else(|error| {
+        home_notes.push(format!(
+            "Warning: the register of trusted folders cannot be read, so no `.env` file above this folder is used: {error}"
+        ));
+        project.root().parent().map(Path::to_owned)
+    });
     let mut own_env = env.clone();
     load_dotenv(&mut own_env, &home, home.user_home(), ProjectTrust::Untrusted, &options);
     let dotenv = load_dotenv(&mut env, &home, project.root(), for_project, &options);

@@ -227,15 +227,15 @@ pub fn decide(request: &TrustRequest<'_>) -> Result<(FolderTrust, TrustReason), 
     })
 }
 
-/// The nearest folder above that the register says never to trust.
-pub(crate) fn refused_above(env: &Env, home: &Home, folder: &Path) -> Option<PathBuf> {
-    // A register that cannot be read was an error before, if it mattered.
-    let rules = read_rules(&home.trusted_folders_file(env)).unwrap_or_default();
+/// The nearest folder above that the register says never to trust. It matters, too, where the folder itself is trusted
+/// without the register.
+pub(crate) fn refused_above(env: &Env, home: &Home, folder: &Path) -> Result<Option<PathBuf>, TrustError> {
+    let rules = read_rules(&home.trusted_folders_file(env))?;
     if !rules.iter().any(|(_, rule)| *rule == TrustRule::Never) {
-        return None;
+        return Ok(None);
     }
     let refused = |dir: &&Path| matches!(strongest(&rules, dir), Some((_, TrustRule::Never)));
-    folder.ancestors().skip(1).find(refused).map(Path::to_owned)
+    Ok(folder.ancestors().skip(1).find(refused).map(Path::to_owned))
 }
 
 /// Writes a line into the register; all other lines and comments stay.

@@ -10,6 +10,7 @@ mod registry;
 mod validate;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -206,6 +207,11 @@ pub fn discover(places: &SkillFolders<'_>) -> Skills {
     Skills { all, warnings: found.warnings }
 }
 
+/// Whether a folder of this name is looked into for a skill.
+pub fn is_searched(folder: &OsStr) -> bool {
+    !folder.as_encoded_bytes().starts_with(b".") && folder != "node_modules"
+}
+
 /// The skills in one folder: its own `SKILL.md` and those of the folders in it.
 pub fn in_folder(root: &Path) -> Skills {
     let mut found = Gathering::default();
@@ -248,9 +254,8 @@ impl Gathering {
         let mut names = Vec::new();
         for entry in entries.flatten() {
             let name = entry.file_name();
-            let hidden = name.as_encoded_bytes().starts_with(b".");
             let may_be_folder = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink());
-            if hidden || name == "node_modules" || !may_be_folder {
+            if !is_searched(&name) || !may_be_folder {
                 continue;
             }
             if names.len() == MAX_FOLDERS {

@@ -9,7 +9,7 @@ use pollux_domain::failure::Failure;
 use pollux_extend::extension::{Extension, Installed, Kind, LoadRequest, Origin, load};
 use pollux_hooks::ExtensionHooks;
 use pollux_install::extension::Sources;
-use pollux_install::integrity::{Depth, recorded_contents};
+use pollux_install::integrity::{CONTENTS, Depth, recorded_contents};
 use serde_json::Value;
 
 use super::Loaded;
@@ -184,11 +184,23 @@ pub fn changed(loaded: &Loaded) -> Vec<String> {
     if installed.peek().is_none() {
         return Vec::new();
     }
-    let recorded = recorded_contents(loaded.home.gemini_dir());
+    let unchecked = |why: &str| {
+        format!(
+            "Warning: Changed files of extensions cannot be detected: {why}. Review your extensions, then delete `{}` and reinstall them to record their files again.",
+            loaded.home.gemini_dir().join(CONTENTS).display()
+        )
+    };
+    let recorded = match recorded_contents(loaded.home.gemini_dir()) {
+        Ok(recorded) => recorded,
+        Err(error) => return vec![unchecked(&error.to_string())],
+    };
     installed
         .filter_map(|one| {
             let name = &one.extension.name;
             let (_, contents) = recorded.iter().find(|(known, _)| known == name)?;
+            let Some(contents) = contents else {
+                return Some(unchecked(&format!("the record of \"{name}\" is damaged")));
+            };
             let changes = contents.changes(&one.folder, Depth::Glance);
             (!changes.is_empty()).then(|| changed_line(name, &changes.summary()))
         })

@@ -21,7 +21,8 @@ pub use contents::{Changes, Contents, Depth};
 use keys::{KeyPlace, Keys};
 
 const REGISTER: &str = "extension_integrity.json";
-const CONTENTS: &str = "extension_content.json";
+/// The register of files.
+pub const CONTENTS: &str = "extension_content.json";
 
 /// The integrity status of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub enum IntegrityError {
     Lock(#[from] LockError),
     #[error("`{}` failed its integrity check; delete it to reset", file.display())]
     Tampered { file: PathBuf },
+    #[error("`{}` is damaged", file.display())]
+    Damaged { file: PathBuf },
     #[error("could not verify `{}`: {reason}", file.display())]
     KeyUnreached { file: PathBuf, reason: String },
     #[error("the system's random number generator failed")]
@@ -57,7 +60,11 @@ impl IntegrityError {
             Self::KeyUnreached { .. } => {
                 Some("try again with access to the keychain, or delete the file to reset it")
             }
-            Self::File(_) | Self::Lock(_) | Self::Tampered { .. } | Self::NoRandomness => None,
+            Self::File(_)
+            | Self::Lock(_)
+            | Self::Tampered { .. }
+            | Self::Damaged { .. }
+            | Self::NoRandomness => None,
         }
     }
 }
@@ -236,12 +243,16 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// The recorded files of all extensions, for a quick check at start-up: signatures are not verified.
-pub fn recorded_contents(gemini_dir: &Path) -> Vec<(String, Contents)> {
-    let text = files::read_text(&gemini_dir.join(CONTENTS)).ok().flatten().unwrap_or_default();
-    let Ok(Value::Object(mut found)) = serde_json::from_str(&text) else { return Vec::new() };
-    let Some(Value::Object(store)) = found.shift_remove("store") else { return Vec::new() };
-    store.iter().filter_map(|(name, entry)| Some((name.clone(), Contents::read(entry)?))).collect()
+/// The recorded files of all extensions, for a quick check at start-up: signatures are not verified. An entry that cannot
+/// be understood is `None`.
+pub fn recorded_contents(gemini_dir: &Path) -> Result<Vec<(String, Option<Contents>)>, IntegrityError> {
+    let file = gemini_dir.join(CONTENTS);
+    let Some(text) = files::read_text(&file)? else { return Ok(Vec::new()) };
+    let mut parsed: JsonObject = serde_json::from_str(&text).unwrap_or_default();
+    let Some(Value::Object(store)) = parsed.shift_remove("store") else {
+        return Err(IntegrityError::Damaged { file });
+    };
+    Ok(store.into_iter().map(|(name, entry)| (name, Contents::read(&entry))).collect())
 }
 
 /// Upstream's hash of an extension's source.

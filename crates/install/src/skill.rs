@@ -86,6 +86,11 @@ pub enum SkillError {
         other.display()
     )]
     Twice { name: String, one: PathBuf, other: PathBuf },
+    #[error(
+        "the skill \"{name}\" (`{}`) cannot be installed: folders called `node_modules`, or with a dot in front, are not searched for skills",
+        location.display()
+    )]
+    NeverFound { name: String, location: PathBuf },
 }
 
 impl SkillError {
@@ -99,6 +104,7 @@ impl SkillError {
             Self::NoneFound { elsewhere: Some(folder), .. } => {
                 Some(format!("`{folder}` contains skills; add `--path {folder}`"))
             }
+            Self::NeverFound { .. } => Some("change `name` in its SKILL.md".to_owned()),
             Self::NoneFound { warnings, .. } if !warnings.is_empty() => Some(warnings.join("\n")),
             _ => None,
         }
@@ -178,6 +184,11 @@ fn find(folder: &Path, source: &str, path: Option<&str>) -> Result<Obtained, Ski
         return Err(SkillError::NoneFound { source_text, path, warnings, elsewhere });
     }
     for (index, skill) in found.all.iter().enumerate() {
+        // It would be in a folder of its name.
+        if !skills::is_searched(skill.name.as_ref()) {
+            let (name, location) = (skill.name.clone(), skill.location.clone());
+            return Err(SkillError::NeverFound { name, location });
+        }
         if let Some(other) = found.all.iter().skip(index + 1).find(|other| other.name == skill.name) {
             return Err(SkillError::Twice {
                 name: skill.name.clone(),

@@ -12,7 +12,7 @@ use pollux_domain::exit::ExitKind;
 use pollux_domain::failure::Failure;
 use pollux_domain::time::{Clock, SystemClock};
 use pollux_exec::background::Background;
-use pollux_extend::skills::{Skills, validate};
+use pollux_extend::skills::{Skills, Warning, validate};
 use pollux_host::prompter::Prompter;
 use pollux_host::request::Request;
 use pollux_host::skills::{self, off};
@@ -180,7 +180,10 @@ impl SkillSet {
             let (scope, location) = (source.scope.word(), location.display());
             format!("Successfully installed skill: {name} (scope: {scope}, location: {location})\n")
         };
-        self.unheard(source.scope).iter().for_each(|line| say(prompter, line));
+        self.unheard(source.scope)
+            .iter()
+            .chain(&self.conflicts(&placed))
+            .for_each(|line| say(prompter, line));
         Ok(placed.iter().map(line).collect())
     }
 
@@ -190,10 +193,13 @@ impl SkillSet {
         let found = skill::obtain_link(&folder, &mut |line: &str| say(prompter, line))
             .map_err(|error| refused(&error))?;
         let target = self.agreed_target(&found, source, InstallMethod::Link, prompter)?;
-        skill::link(&found, &target, &mut |line: &str| say(prompter, line))
+        let placed = skill::link(&found, &target, &mut |line: &str| say(prompter, line))
             .map_err(|error| refused(&error))?;
         self.agreed()?;
-        self.unheard(source.scope).iter().for_each(|line| say(prompter, line));
+        self.unheard(source.scope)
+            .iter()
+            .chain(&self.conflicts(&placed))
+            .for_each(|line| say(prompter, line));
         Ok("\nSuccessfully linked skills.\n".to_owned())
     }
 
@@ -264,6 +270,16 @@ impl SkillSet {
             None => failure.hint("cannot ask without a terminal; use `--consent` to approve"),
             Some(_) => failure,
         })
+    }
+
+    /// Which of several skills of one name is used, for the installed ones.
+    fn conflicts(&self, placed: &[InstalledSkill]) -> Vec<String> {
+        let concerns = |warning: &Warning| match warning {
+            Warning::Conflict { name, .. } => placed.iter().any(|skill| skill.name == *name),
+            Warning::LeftOut { .. } | Warning::TooMany { .. } => false,
+        };
+        let warnings = skills::find(&self.loaded).warnings;
+        warnings.iter().filter(|warning| concerns(warning)).map(ToString::to_string).collect()
     }
 
     /// The user's own change of a trusted folder needs no second consent.

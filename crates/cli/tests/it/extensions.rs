@@ -254,6 +254,31 @@ fn a_broken_extension_is_said_and_the_run_goes_on() {
 }
 
 #[test]
+fn a_damaged_record_hides_no_changed_file_of_an_extension() {
+    let scene =
+        Scene::with(TestHome::new(), [reply().text("one"), reply().text("two"), reply().text("three")]);
+    let folder = source(&scene, &json!({"name": "tool", "version": "1.0.0"}));
+    put(&folder, "GEMINI.md", "Be kind.");
+    let installed = extensions(&scene, &["install", folder.to_str().unwrap(), "--consent"]);
+    assert_eq!(installed.code, Some(0), "{}", installed.stderr);
+    let run = scene.run(&["-p", "x"]);
+    assert!(!run.stderr.contains("Warning"), "{}", run.stderr);
+    put(&scene.home.gemini_dir(), "extensions/tool/GEMINI.md", "Be cruel.");
+    let changed = scene.run(&["-p", "x"]).stderr;
+    assert!(
+        changed.contains("\"tool\" has changed since it was installed (changed: GEMINI.md)"),
+        "{changed}"
+    );
+    put(&scene.home.gemini_dir(), "extension_content.json", "{\"store\": ");
+    let hidden = scene.run(&["-p", "x"]).stderr;
+    assert!(
+        hidden.contains("Warning: Changed files of extensions cannot be detected: `")
+            && hidden.contains("extension_content.json` is damaged. Review your extensions, then delete"),
+        "{hidden}"
+    );
+}
+
+#[test]
 fn a_projects_extensions_count_only_where_it_is_trusted() {
     let home = || {
         TestHome::new()

@@ -179,6 +179,31 @@ fn a_folder_is_installed_after_consent_and_removed_by_name() {
 }
 
 #[test]
+fn a_name_that_is_never_found_is_refused_and_of_two_skills_the_used_one_is_named() {
+    let home = TestHome::new()
+        .file("hidden/SKILL.md", &skill(".x"))
+        .file("src/SKILL.md", &skill("one"))
+        .home_file(".agents/skills/other/SKILL.md", &skill("one"));
+    let refused = failed(&home, &["install", "hidden", "--consent"]);
+    assert!(
+        refused.contains("the skill \".x\" (`") && refused.contains("change `name` in its SKILL.md"),
+        "{refused}"
+    );
+    assert!(installed(&home).is_empty());
+    let (own, other) = (home.gemini_dir().join("skills/one"), home.home().join(".agents/skills/other"));
+    let conflict = format!(
+        "Skill conflict detected: \"one\" from \"{}\" is overriding the same skill from \"{}\".\n",
+        other.join("SKILL.md").display(),
+        own.join("SKILL.md").display()
+    );
+    for action in ["install", "link"] {
+        let done = run(&home, &[action, "src", "--consent"]);
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        assert!(done.stderr.contains(&conflict), "{action}: {}", done.stderr);
+    }
+}
+
+#[test]
 fn a_repository_is_cloned_and_a_folder_of_it_installed() {
     let home = TestHome::new().file("repo/skills/one/SKILL.md", &skill("one"));
     let repo = home.project().join("repo");

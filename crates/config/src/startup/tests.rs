@@ -157,3 +157,26 @@ fn a_folder_above_that_is_refused_gives_nothing() {
     scratch.write("home/.gemini/trustedFolders.json", &rule);
     assert_eq!(started(), (true, false));
 }
+
+#[test]
+fn a_damaged_register_trusts_no_folder_above_and_is_left_alone() {
+    let scratch = Scratch::new();
+    scratch.write(".env", "ABOVE=1");
+    scratch.write("work/.env", "OWN=1");
+    let trust = [("GEMINI_CLI_TRUST_WORKSPACE", "true")];
+    let start = started(&scratch, &trust);
+    assert_eq!((start.env.get("ABOVE"), start.env.get("OWN")), (Some("1"), Some("1")));
+    assert_eq!(start.home_notes, [] as [&str; 0]);
+    let torn = "{\"/other\": \"DO_NOT_TRUST\", \"/third\": \"DO_";
+    let register = scratch.write("home/.gemini/trustedFolders.json", torn);
+    let start = started(&scratch, &trust);
+    assert_eq!((start.env.get("ABOVE"), start.env.get("OWN")), (None, Some("1")));
+    let [note] = start.home_notes.as_slice() else { panic!("{:?}", start.home_notes) };
+    assert!(note.contains(&register.display().to_string()) && note.contains("line 1"), "{note}");
+    let request =
+        StartRequest { env: scratch.env(&[]), root: scratch.path("work"), ..StartRequest::default() };
+    assert!(matches!(super::start(request), Err(StartError::Trust(_))));
+    let (env, home) = (scratch.env(&[]), scratch.home());
+    assert!(trust::remember(&env, &home, &scratch.path("work"), trust::TrustRule::Folder).is_err());
+    assert_eq!(scratch.read("home/.gemini/trustedFolders.json"), torn);
+}

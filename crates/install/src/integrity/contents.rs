@@ -126,13 +126,14 @@ impl Contents {
         json!({"files": files.collect::<serde_json::Map<_, _>>(), "rest": self.rest})
     }
 
+    /// `None` if any part cannot be understood: its file would never count as changed.
     pub(super) fn read(entry: &Value) -> Option<Self> {
-        let listed = entry.get("files")?.as_object()?.iter().filter_map(|(name, mark)| {
+        let listed = entry.get("files")?.as_object()?.iter().map(|(name, mark)| {
             let text = |key: &str| mark.get(key).and_then(Value::as_str).map(str::to_owned);
             let length = mark.get("length").and_then(Value::as_u64)?;
             Some((name.clone(), Mark { hash: text("hash")?, length, modified: text("modified")? }))
         });
-        Some(Self { listed: listed.collect(), rest: entry.get("rest")?.as_str()?.to_owned() })
+        Some(Self { listed: listed.collect::<Option<_>>()?, rest: entry.get("rest")?.as_str()?.to_owned() })
     }
 }
 

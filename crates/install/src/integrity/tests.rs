@@ -171,3 +171,28 @@ fn a_change_is_detected_in_every_session_and_a_valid_signature_does_not_excuse_a
         assert_eq!(sessions.at_desktop().verify("one", &metadata), IntegrityState::Invalid, "{hostile}");
     }
 }
+
+#[test]
+fn a_damaged_record_of_files_is_an_error_and_not_an_empty_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let extension = dir.path().join("x");
+    files::replace(&extension.join("a.js"), b"a", Mode::Shared).unwrap();
+    assert!(recorded_contents(dir.path()).unwrap().is_empty(), "nothing was installed");
+    let integrity = Integrity::new(dir.path(), None);
+    integrity.record("x", &Metadata::new("/src/x", Kind::Local), &extension).unwrap();
+    let file = dir.path().join(CONTENTS);
+    let text = files::read_text(&file).unwrap().unwrap();
+    let [(name, Some(contents))] = &recorded_contents(dir.path()).unwrap()[..] else { panic!("{text}") };
+    assert!(name == "x" && contents.changes(&extension, Depth::Glance).is_empty());
+    for damaged in ["", "[]", "{\"store\": []}", &text[..text.len() / 2]] {
+        files::replace(&file, damaged.as_bytes(), Mode::Private).unwrap();
+        let error = recorded_contents(dir.path()).unwrap_err();
+        assert_eq!(error.to_string(), format!("`{}` is damaged", file.display()), "{damaged}");
+    }
+    files::replace(&file, b"\xff", Mode::Private).unwrap();
+    assert!(matches!(recorded_contents(dir.path()), Err(IntegrityError::File(_))));
+    let part = text.replace("\"length\": 1", "\"length\": -1");
+    assert_ne!(part, text);
+    files::replace(&file, part.as_bytes(), Mode::Private).unwrap();
+    assert_eq!(recorded_contents(dir.path()).unwrap(), [("x".to_owned(), None)]);
+}

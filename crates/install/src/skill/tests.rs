@@ -128,6 +128,18 @@ async fn a_duplicate_name_in_a_source_is_an_error() {
 }
 
 #[cfg(unix)]
+#[tokio::test]
+async fn a_skill_that_would_never_be_found_is_not_installed() {
+    let scene = Scene::new();
+    for (folder, name) in [("hidden", ".x"), ("packages", "node_modules")] {
+        scene.skill(folder, name);
+        let error = scene.obtain(folder, None).await.0.err().unwrap();
+        assert!(error.to_string().starts_with(&format!("the skill \"{name}\" (`")), "{error}");
+        assert_eq!(error.hint().as_deref(), Some("change `name` in its SKILL.md"));
+        assert!(obtain_link(&scene.path(folder), &mut |_| {}).is_err());
+    }
+}
+
 #[test]
 fn a_linked_skill_is_removed_without_its_source() {
     let scene = Scene::new();

@@ -28,6 +28,11 @@ fn each_switch_turns_hooks_off_and_none_does_by_default() {
         hooks[key] = value;
         World::new(&hooks, &[says("Done.")])
     };
+    let both = |older: Value, newer: Value| {
+        let mut settings = json!({"hooks": touching(), "hooksConfig": newer});
+        settings["hooks"].as_object_mut().unwrap().extend(older.as_object().unwrap().clone());
+        World::with(TestHome::new(), settings, &[says("Done.")])
+    };
     for (world, runs) in [
         (with("hooksConfig", json!({})), true),
         (with("hooksConfig", json!({"enabled": false})), false),
@@ -37,6 +42,9 @@ fn each_switch_turns_hooks_off_and_none_does_by_default() {
         (seeds("enabled", json!(false)), false),
         (seeds("disabled", json!(["t"])), false),
         (seeds("enabled", json!(true)), true),
+        (both(json!({"disabled": ["t"]}), json!({"disabled": ["other"]})), false),
+        (both(json!({"enabled": false}), json!({"enabled": true})), false),
+        (both(json!({"disabled": ["other"]}), json!({"notifications": false})), true),
     ] {
         let run = world.fine(&[]);
         assert_eq!(ran(&world), runs, "{}", world.home.home().join(".gemini/settings.json").display());
