@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use pollux_config::groups::{Context, ImportFormat};
 use pollux_domain::closed_names::closed_part;
-use pollux_domain::secret_names::is_secret_name;
+use pollux_domain::secret_names::{is_secret_name, secret_part};
 use pollux_domain::untrusted::sealed;
 
 use self::ignored::Ignored;
@@ -282,7 +282,7 @@ impl ContextFiles {
         let refuses = |asked: &Path, target: &Path| {
             closed_in(&places, asked, target)
                 .or_else(|| self.closed_import(target, reach))
-                .or_else(|| secret(asked).or_else(|| secret(target)))
+                .or_else(|| secret(&places, asked).or_else(|| secret(&places, target)))
         };
         let bounds = Bounds { folder: &folder, refuses: &refuses };
         framed_text(file, &imports::expand(text, file, &bounds, self.format))
@@ -356,20 +356,30 @@ fn is_note(file: &Path) -> bool {
     suffix.is_some_and(|suffix| NOTE_SUFFIXES.iter().any(|known| suffix == *known))
 }
 
-/// Why a file of this name is not imported although the tools may read it if the user approves.
-fn secret(path: &Path) -> Option<&'static str> {
+const SECRET: &str = "it usually contains secrets";
+
+/// Why a file is not imported although the tools may read it if the user approves: its name, or that of a folder.
+fn secret(places: &[PathBuf], path: &Path) -> Option<&'static str> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    is_secret_name(&name).then_some("it usually contains secrets")
+    let in_private_folder = || below_all(places, path, |below| secret_part(below).map(|_| SECRET));
+    is_secret_name(&name).then_some(SECRET).or_else(in_private_folder)
 }
 
 /// Why a file stays closed in each of the folders that contain it: for its real name, or for the one asked for.
 fn closed_in(places: &[PathBuf], asked: &Path, real: &Path) -> Option<&'static str> {
-    let closed = |path: &Path| {
-        let below = places.iter().filter_map(|place| path.strip_prefix(place).ok());
-        let reasons: Option<Vec<_>> = below.map(closed_part).collect();
-        reasons?.into_iter().next().map(|(_, why)| why)
-    };
+    let closed = |path| below_all(places, path, |below| closed_part(below).map(|(_, why)| why));
     closed(real).or_else(|| closed(asked))
+}
+
+/// The reason that holds for a path below each of the folders that contain it.
+fn below_all(
+    places: &[PathBuf],
+    path: &Path,
+    why: impl Fn(&Path) -> Option<&'static str>,
+) -> Option<&'static str> {
+    let below = places.iter().filter_map(|place| path.strip_prefix(place).ok());
+    let reasons: Option<Vec<_>> = below.map(why).collect();
+    reasons?.into_iter().next()
 }
 
 /// Reads a file as text; `None` if it does not exist or is not a regular file.

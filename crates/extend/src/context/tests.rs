@@ -313,6 +313,20 @@ fn what_the_file_tools_refuse_is_not_imported() {
 }
 
 #[test]
+fn files_for_which_the_file_tools_ask_are_not_imported() {
+    let scene = Scene::new(&[
+        ("repo/app/GEMINI.md", "rules @.aws/credentials @conf/.npmrc @keys/id_rsa @docs/aws.md"),
+        ("repo/app/.aws/credentials", "a key"),
+        ("repo/app/conf/.npmrc", "a key"),
+        ("repo/app/keys/id_rsa", "a key"),
+        ("repo/app/docs/aws.md", "how to sign in"),
+    ]);
+    let text = scene.files(&["GEMINI.md"], true).project().unwrap();
+    assert!(text.contains("how to sign in") && !text.contains("a key"), "{text}");
+    assert_eq!(text.matches("it usually contains secrets").count(), 3, "{text}");
+}
+
+#[test]
 fn what_the_file_tools_refuse_is_no_context_file() {
     let scene = with_protected_files(&[("repo/app/GEMINI.md", "rules")]);
     #[cfg(unix)]
