@@ -56,7 +56,8 @@ pub(crate) use self::outcome::{CommandOutcome, NewSession, Reopen, resume_line, 
 
 /// The lines below the list of `/help`.
 const MORE_HELP: &str = "\
-Everything else is a prompt. @path adds a file; a \\ at the end of a line continues it.
+Everything else is a prompt. @path adds a file.
+A \\ at the end of a line continues it.
 Ctrl+C cancels the turn; twice at the prompt it ends the session.";
 
 /// A typed line by its kind.

@@ -11,14 +11,14 @@ use crate::keys::{Context, KeyMap};
 /// The text and its cursor.
 #[derive(Debug)]
 pub(super) struct Field {
-    buffer: Buffer,
+    buffer: Box<Buffer>,
     /// The text is not shown.
     secret: bool,
 }
 
 impl Field {
     pub(super) fn new(secret: bool) -> Self {
-        let mut buffer = Buffer::default();
+        let mut buffer = Box::<Buffer>::default();
         // The dialog wraps it: to the keys it is one row.
         buffer.set_width(usize::MAX);
         Self { buffer, secret }
