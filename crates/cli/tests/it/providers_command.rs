@@ -1,5 +1,7 @@
 //! `pollux providers`, `pollux models` and where keys come from, from the outside.
 
+use std::fs;
+
 use pollux_test_support::chat::{ChatReply, FakeChat};
 use pollux_test_support::{
     FakeGemini, FakeHttp, FakeMessages, HttpAnswer, MessagesReply, Run, TestHome, reply,
@@ -69,6 +71,19 @@ fn a_stored_key_is_used_and_makes_its_provider_the_default() {
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn a_key_is_removed_although_an_older_file_is_damaged() {
+    let home = home();
+    let login = home.command(binary(), ["providers", "login", "anthropic"]).stdin(KEY).run();
+    assert_eq!(login.code, Some(0), "{}", login.stderr);
+    fs::write(home.gemini_dir().join("mcp-oauth-tokens-v2.json"), "damaged").unwrap();
+    for told in ["Removed the stored key for `anthropic`.\n", ""] {
+        let run = run(&home, &["providers", "logout", "anthropic"]);
+        assert_eq!((run.stdout.as_str(), run.code), (told, Some(1)), "{}", run.stderr);
+        assert!(run.stderr.contains("mcp-oauth-tokens-v2.json"), "{}", run.stderr);
+    }
 }
 
 #[test]
