@@ -3,6 +3,7 @@
 use pollux_config::paths::sha256_hex;
 
 use crate::dates;
+use crate::scripts::is_cjk;
 use crate::settings::{ChunkMode, Chunking};
 use crate::source::{Document, Provenance, Source, SourceLine};
 
@@ -255,12 +256,6 @@ fn segments(text: &str, max: usize) -> impl Iterator<Item = &str> {
 
 pub(crate) fn utf16(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char::len_utf16).sum() }
-}
-
-/// Letters of scripts without blanks between words.
-pub(crate) fn is_cjk(c: char) -> bool {
-    matches!(c, '\u{2e80}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
-        | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ff9f}' | '\u{20000}'..='\u{323af}')
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod memory;
 mod recall;
 mod recency;
 mod redaction;
+mod scripts;
 mod search;
 mod session_key;
 mod settings;

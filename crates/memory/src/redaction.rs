@@ -6,7 +6,7 @@ use std::ops::Range;
 use pollux_config::paths::sha256_hex;
 use pollux_domain::redact;
 
-use crate::chunk::is_cjk;
+use crate::scripts::is_cjk;
 
 /// Increase it when secret detection changes; everything is then read again.
 pub(crate) const VERSION: u32 = 1;

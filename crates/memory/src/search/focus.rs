@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::words;
-use crate::chunk::{is_cjk, utf16};
+use crate::chunk::utf16;
+use crate::scripts::is_cjk;
 
 /// Units of UTF-16 in a snippet.
 const SNIPPET: usize = 700;

@@ -1,6 +1,6 @@
 //! Tokenises queries into words for the text index and names from code.
 
-use crate::chunk::is_cjk;
+use crate::scripts::is_cjk;
 
 /// Stop words.
 const STOP_WORDS: &[&str] = &[
