@@ -279,7 +279,7 @@ fn lines_say_who_speaks_what_was_done_and_what_would_be_lost() {
     terminal.expect("User: ").say("go").expect("Model: I look.").expect("Read src/cart.py");
     terminal.expect("wants to run, in the workspace").expect("Warning: Deletes build and everything in it");
     terminal.expect("1. ").expect("6. No").expect("Answer").say("");
-    terminal.expect("Answer with a number").say("leave it alone").expect("Ran rm -rf build: cancelled");
+    terminal.expect("Answer with a number").say("leave it alone").expect("Did not run rm -rf build: refused");
     terminal
         .expect("Ran cat nothing.txt: failed (exit 1)")
         .expect("Model: That is all.")

@@ -64,11 +64,13 @@ pub(super) fn help(list: &CommandList) -> String {
 }
 
 fn lines(list: &CommandList) -> String {
+    let all = list.groups.iter().flat_map(|(_, lines)| lines);
+    let widest = all.map(|(name, _)| name.chars().count() + 4).max().unwrap_or_default();
     let mut text = String::new();
     for (heading, lines) in &list.groups {
         text.push_str(&format!("{heading}:\n"));
         for (name, about) in lines {
-            text.push_str(&columns::row(&format!("  {name}"), about, columns::SECOND));
+            text.push_str(&columns::row(&format!("  {name}"), about, widest.min(columns::SECOND)));
         }
     }
     for problem in &list.problems {
