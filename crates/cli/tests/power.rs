@@ -102,7 +102,7 @@ impl Machine {
     fn sessions_during(&self, before: &Disk) -> [Vec<Vec<u8>>; 2] {
         let mut disk = before.clone();
         let trace = fs::read_to_string(self.trace_file()).unwrap_or_default();
-        let whole_lines = trace.rfind('\n').map_or("", |end| &trace[..end]);
+        let whole_lines = trace.rsplit_once('\n').map_or("", |(whole, _)| whole);
         for line in trace::read(whole_lines) {
             disk.follow(&line);
         }

@@ -201,7 +201,7 @@ fn a_session_is_forgotten_by_number_prefix_or_as_the_latest_and_an_unknown_one_i
     let store = read_json(&state(&scene).join("agents/main/sessions/sessions.json"));
     let marigold =
         store.as_object().unwrap().values().find(|entry| entry["lastUserMessage"] == "what is marigold?");
-    let prefix = marigold.unwrap()["sessionId"].as_str().unwrap()[..13].to_owned();
+    let prefix = marigold.unwrap()["sessionId"].as_str().unwrap().get(..13).unwrap().to_owned();
     for (given, word) in [("latest", "larkspur"), ("1", "heliotrope"), (prefix.as_str(), "marigold")] {
         assert!(known(word), "{word}");
         let run = memory(&scene, &["forget", "--session", given, "--yes"]);
