@@ -1,5 +1,7 @@
 //! Decides on calls before they run: rules, safety checkers, and the user where approval is required.
 
+use std::path::Path;
+
 use pollux_domain::JsonObject;
 use pollux_domain::approval::{
     ApprovalAnswer, ApprovalMode, ApprovalRequest, Offer, Outcome, Subject, Why, WhyPart,
@@ -142,10 +144,16 @@ async fn ask_person(
     } else {
         grants(&session.authority.reach, request)
     };
-    let subject = match subject(ready, request).await {
-        Ok(subject) => subject,
+    let mut why = why(verdict, ready.rejected_edit.take());
+    let subject = match (subject(ready, request).await, request.effect) {
+        (Ok(subject), _) => subject,
+        (Err(_), Effect::Edit(path)) if !may_tell(session, ready, request, path) => {
+            why.reason =
+                "The edit cannot be made; the error will show the model text of the file.".to_owned();
+            Subject::Edit { path: path.clone(), diff: None }
+        }
         // Nobody needs to decide on a change that cannot be made.
-        Err(failure) => {
+        (Err(failure), _) => {
             ready.fail(failure);
             return Settled::Done;
         }
@@ -157,7 +165,7 @@ async fn ask_person(
         args: request.args.clone(),
         subject,
         destroys: always::destruction(request),
-        why: why(verdict, ready.rejected_edit.take()),
+        why,
         offers: grants.offers(request),
     };
     keep_asked(&session.services, &session.emitter, &session.conversation, ready).await;
@@ -351,6 +359,25 @@ impl Grants {
 }
 
 /// What to show. The diff is computed only now that it is needed.
+/// Whether the error of an edit, which tells what the file contains, may reach the model without approval: only if the
+/// model may read the file.
+fn may_tell(session: &Session, ready: &Ready, request: &Request<'_>, path: &Path) -> bool {
+    let mut args = JsonObject::new();
+    args.insert("file_path".to_owned(), path.to_string_lossy().into());
+    let effect = Effect::Read(vec![path.to_owned()]);
+    let read = Request {
+        tool: "read_file",
+        server: None,
+        read_only: true,
+        annotations: None,
+        args: &args,
+        effect: &effect,
+        ..request.clone()
+    };
+    let engine = session.authority.approvals.engine();
+    ready.marks.asks.is_none() && engine.decide(&read).decision == Decision::Allow
+}
+
 async fn subject(ready: &Ready, request: &Request<'_>) -> Result<Subject, ToolFailure> {
     Ok(match request.effect {
         Effect::Edit(path) => {

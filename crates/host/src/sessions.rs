@@ -90,9 +90,12 @@ impl Chosen {
         chosen
     }
 
-    /// A new session that goes on from a copy of this one.
-    fn copy_of(session: &StoredSession, source: CopySource) -> Self {
-        Self { source: Cell::new(Some(source)), ..Self::going_on(SessionId::random(), session) }
+    /// A new session that goes on from a copy of this one, which is shown meanwhile.
+    fn copy_of(session: StoredSession, source: CopySource) -> Self {
+        let chosen =
+            Self { source: Cell::new(Some(source)), ..Self::going_on(SessionId::random(), &session) };
+        chosen.stored.set(Some(Box::new(session)));
+        chosen
     }
 
     fn going_on(id: SessionId, session: &StoredSession) -> Self {
@@ -164,7 +167,7 @@ pub fn choose_session(options: &Request, loaded: &Loaded) -> Result<Chosen, Fail
             let path = loaded.env.cwd().join(path);
             let session = load(&path)
                 .map_err(|source| cannot_import(&ImportError::Unusable { path: path.clone(), source }))?;
-            Ok(Chosen::copy_of(&session, CopySource::Import(path)))
+            Ok(Chosen::copy_of(session, CopySource::Import(path)))
         }
     }
 }
@@ -193,8 +196,9 @@ fn resume(resumed: &Resumed, loaded: &Loaded) -> Result<Chosen, Failure> {
     if !resumed.fork {
         return Ok(Chosen::stored(session));
     }
-    let mut chosen = Chosen::copy_of(&session, CopySource::Fork(Box::new(session.without_messages())));
-    chosen.notes.push(format!("Session {} continues in a new session: {}", session.id, chosen.id));
+    let (id, source) = (session.id.clone(), CopySource::Fork(Box::new(session.without_messages())));
+    let mut chosen = Chosen::copy_of(session, source);
+    chosen.notes.push(format!("Session {id} continues in a new session: {}", chosen.id));
     Ok(chosen)
 }
 

@@ -178,7 +178,10 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn session(&mut self, id: &str) -> Result<(), IndexError> {
-        let is_of = |listed: &Listed| listed.session() == id;
+        // An id that the user chose may look like one with a topic.
+        let is_of = |listed: &Listed| {
+            listed.session() == id || listed.file.file_stem().is_some_and(|stem| stem == id)
+        };
         let Sorted { here, elsewhere } = self.setup.transcripts();
         self.done.elsewhere = usize::from(elsewhere.iter().any(is_of));
         for listed in here.into_iter().filter(is_of) {

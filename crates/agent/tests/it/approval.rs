@@ -357,6 +357,20 @@ async fn nobody_is_asked_about_an_edit_that_cannot_be_made() {
     assert_eq!(asked.runs(), 1);
 }
 
+/// The error of an edit shows text of the file, so the model gets it only if it may read the file.
+#[tokio::test]
+async fn an_edit_of_a_secret_that_cannot_be_made_is_asked_about() {
+    let write = json!({"file_path": "/w/.env.local", "content": "impossible"});
+    let mut asked = Asked::new(ApprovalMode::Default, vec![calls(&[("write_file", write)]), says("done")]);
+    asked.scene.send("go").await;
+    let request = asked.question().await;
+    assert!(request.why.reason.contains("will show the model"), "{:?}", request.why);
+    asked.answer(&request, ApprovalAnswer::Refuse("no".into())).await;
+    assert!(matches!(asked.scene.end().await, TurnEnd::Finished(_)));
+    let told = asked.scene.answers(1)[0].to_string();
+    assert!(!told.contains("Nothing to replace"), "{told}");
+}
+
 #[tokio::test]
 async fn saying_stop_ends_the_turn_also_if_calls_of_the_same_reply_have_run() {
     let batch = calls(&[

@@ -7,6 +7,9 @@ use super::word::Word;
 use super::wrapper::Invocation;
 use super::{Context, Findings, lists};
 
+/// Lines with more programs and scripts than this are not looked into: each script may be that of each program.
+const MAX_PAIRS: usize = 64;
+
 /// Looks for commands in arguments, and for scripts that are no part of the line.
 pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
     if lists::list(&format!("escapes/{}", call.name)).is_empty() && !lists::holds("script/opaque", call.name)
@@ -32,7 +35,12 @@ pub(super) fn look_into(call: &Invocation<'_>, found: &mut Findings) {
 
 /// Looks at the here-documents and here-strings of the line, each of which may be the script of a program.
 pub(super) fn look_into_inputs(found: &mut Findings) {
-    let inputs = found.inputs.clone();
+    let mut inputs = found.inputs.clone();
+    inputs.sort_unstable();
+    inputs.dedup();
+    if found.scripted.len() * inputs.len() > MAX_PAIRS {
+        return doubt_others(found);
+    }
     for (name, context) in std::mem::take(&mut found.scripted) {
         for input in &inputs {
             match input {

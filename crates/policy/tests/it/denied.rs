@@ -102,3 +102,15 @@ fn a_deny_rule_finds_commands_behind_shells_launchers_and_escapes() {
         }
     }
 }
+
+/// Each script may be that of each program, which must not take the square of their number.
+#[test]
+fn many_programs_with_many_scripts_are_asked_about_at_once() {
+    let deny = LIST
+        .replace(r#"["git", "cargo", "npm test"]"#, r#"["rm", "git push"]"#)
+        .replace("\"allow\"", "\"deny\"");
+    let engine = with_rules(&deny);
+    let line: String = (0..1_900).map(|number| format!("psql<<<'\\!x{number}';")).collect();
+    let verdict = decide(&engine, &line, ApprovalMode::Yolo, true);
+    assert_eq!(verdict.decision, Decision::Ask, "{}", verdict.reason);
+}

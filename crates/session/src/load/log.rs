@@ -105,7 +105,9 @@ impl<M: From<Value>> LogState<M> {
         }
         let mut fields = match record.shift_remove("$set") {
             Some(Value::Object(set)) => set,
-            _ if record.get("sessionId").is_some_and(Value::is_string) => record,
+            _ if !record.contains_key("id") && record.get("sessionId").is_some_and(Value::is_string) => {
+                record
+            }
             _ => return self.apply(record),
         };
         if let Some(Value::Array(messages)) = fields.shift_remove("messages") {

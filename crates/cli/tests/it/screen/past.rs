@@ -87,6 +87,18 @@ fn a_compressed_conversation_goes_back_to_its_summary() {
 }
 
 #[test]
+fn a_copy_shows_the_conversation_that_it_goes_on_from() {
+    let scene = Scene::new([reply().text("the first answer")]);
+    scene.run(&["-p", "the first question"]);
+    let file = scene.session_files().remove(0).to_string_lossy().into_owned();
+    for args in [&["--resume", "latest", "--fork"][..], &["--session-file", &file]] {
+        let screen = open(&scene, args);
+        screen.expect("the first question").expect("the first answer").expect(PLACEHOLDER);
+        quit(screen);
+    }
+}
+
+#[test]
 fn what_was_typed_in_an_earlier_conversation_comes_back_with_the_up_key() {
     let scene = Scene::new([reply().text("one"), reply().text("two")]);
     let screen = open(&scene, &[]);
